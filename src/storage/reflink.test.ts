@@ -1,4 +1,4 @@
-import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
+import { deepEqual, equal, notEqual, ok, rejects } from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
@@ -56,6 +56,22 @@ test('a clone of a running parent makes no checkpoint and ends no segment there'
   )
   ok((grown[0]?.bytes ?? Infinity) < 2 ** 20, `the clones made ${grown[0]?.bytes} bytes of WAL`)
   for (const child of children) deepEqual(await query((await local.start(child, next())).address, COUNT), WHOLE)
+})
+
+test('a parent that has written much since its last checkpoint makes another one first', { skip: CANNOT }, async () => {
+  const { parent, address } = await runningParent('busy')
+  const redo = async () =>
+    (await query<{ redo: string }>(address, 'select redo_lsn as redo from pg_control_checkpoint()'))[0]?.redo
+  const earlier = await redo()
+  for (let segments = 0; segments < 18; segments++) {
+    await query(address, 'create table if not exists written (id int); insert into written values (1)')
+    await query(address, 'select pg_switch_wal()')
+  }
+  equal(await redo(), earlier)
+  const child = await cloneOf(parent, 'busy-child')
+  notEqual(await redo(), earlier)
+  ok((await storage.replayBytes(child)) < 2 ** 24)
+  deepEqual(await query((await local.start(child, next())).address, 'select count(*)::int from written'), [{ count: 18 }])
 })
 
 test('a clone without a part of its WAL does not start', { skip: CANNOT }, async () => {

@@ -2,20 +2,21 @@
  * Clones of data directories where files share blocks: an effect clones the files (clone.pl), and this process asks a
  * running parent for the end of its WAL.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { fenceText, outcomeOf, type EffectOutcome } from '../host/effect.ts'
 import type { Progress } from '../host/fence.ts'
 import { SERVER_PORT } from '../host/layout.ts'
 import { forkEffect } from '../host/spawner.ts'
-import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
+import { isWalSegment, LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { redoPosition, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
-import { timelineOf } from '../postgres/wal.ts'
+import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
 import { isSessionLost, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
@@ -25,6 +26,11 @@ import type { CopyPlan } from './copier.ts'
 const CAP_MS = 2_500
 /** More processes that clone files would wait for each other in the filesystem. */
 const MAX_CPUS = 4
+/**
+ * A clone of a parent that has written more than this since its last checkpoint begins with another one. The parent
+ * writes as much at once then as the clone would have to replay and to write.
+ */
+const MAX_REPLAY_BYTES = 256 * 2 ** 20
 /** Before a clone of a parent begins again that is about to start or to stop. */
 const PAUSE_MS = 250
 /** The f_type of XFS (statfs(2)). */
@@ -60,6 +66,8 @@ async function makeClone({ home, from, owner, parent }: CopyPlan, { removed, fen
   // Opened while files are cloned; a parent at rest has no socket.
   const opened = parent && existsSync(socketPath(parent.socketDir, SERVER_PORT)) ? openSession(parent) : undefined
   try {
+    if (opened && bytesToReplay(join(from, 'pgdata')) > MAX_REPLAY_BYTES)
+      await opened.then((client) => client && unlessLost(client.query('checkpoint')))
     const outcome = await effect(['clone', ...at, removed, from, parent ? '1' : '', LEFT_OUT_OF_CLONES, cpus, sync])
     if (outcome !== 'live') return progressOf(outcome)
     const client = await opened
@@ -88,6 +96,14 @@ function progressOf(outcome: EffectOutcome): Progress {
 async function effect(args: readonly string[]): Promise<EffectOutcome> {
   const { code, complaint } = await forkEffect(args).ended
   return code === null ? 'busy' : outcomeOf(code, complaint)
+}
+
+/** The WAL since the last checkpoint of a server, to the segment. */
+function bytesToReplay(pgdata: string): number {
+  const redo = redoPosition(pgdata) ?? 0
+  const names = readdirSync(join(pgdata, 'pg_wal')).filter(isWalSegment)
+  const first = names.find((name) => segmentPosition(name) === redo - (redo % SEGMENT_BYTES))
+  return first === undefined ? 0 : writtenPosition(pgdata, first) - redo
 }
 
 /** Opens a session at a parent; undefined when its server ends or does not accept one yet. */
