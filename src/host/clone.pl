@@ -197,7 +197,10 @@ sub finish {
     leave('stale') unless $state == $IN_PRODUCTION && $tli == hex $timeline && $field->('full_page_writes', 'C');
     for (my $position = $redo - $redo % $SEGMENT_BYTES; $position < $end; $position += $SEGMENT_BYTES) {
       my $name = segment_name($tli, $position);
-      clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid) or leave('stale');
+      # Postgres gives a segment that it needs no more another name, and writes it anew.
+      my $path = '/proc/self/fd/' . fileno($wal) . "/$name";
+      my @before = lstat $path;
+      clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid) && same_file(\@before, [lstat $path]) or leave('stale');
     }
     unlink "$making/$CONTROL" or fail("$making/$CONTROL");
     my @written = (

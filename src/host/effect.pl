@@ -294,6 +294,7 @@ sub begin_copy {
   enter($parent, '-');
   my $parent_lock = lock_file("$parent/server.lock", $LOCK_SH, 0);
   if ($parent_lock) {
+    repeat_recovery("$parent/pgdata");
     make_directory("$parent/copies", 0700);
     my ($id) = $home =~ m{([^/]+)$};
     write_file("$parent/copies/$id", $note);

@@ -28,7 +28,7 @@ export async function checkpointPosition(pgdata: string): Promise<string> {
   return lsnText(end?.position ?? Number((await readFields(pgdata)).readBigUInt64LE(AT.checkpoint)))
 }
 
-/** The end of a recovery, and the position with which it begins, in bytes; the timeline as it begins a segment's name. */
+/** Where a recovery begins and ends, in bytes, and its timeline as it begins a segment's name. */
 export interface RecoveryEnd {
   readonly redo: number
   readonly position: number

@@ -17,4 +17,3 @@ export function isSessionLost(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   return LOST.has(code) || messageOf(error).startsWith('Connection terminated')
 }
-

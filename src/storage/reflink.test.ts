@@ -71,7 +71,9 @@ test('a parent that has written much since its last checkpoint makes another one
   const child = await cloneOf(parent, 'busy-child')
   notEqual(await redo(), earlier)
   ok((await storage.replayBytes(child)) < 2 ** 24)
-  deepEqual(await query((await local.start(child, next())).address, 'select count(*)::int from written'), [{ count: 18 }])
+  deepEqual(await query((await local.start(child, next())).address, 'select count(*)::int from written'), [
+    { count: 18 },
+  ])
 })
 
 test('a clone without a part of its WAL does not start', { skip: CANNOT }, async () => {

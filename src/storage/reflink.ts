@@ -39,7 +39,7 @@ const XFS = 0x58465342
 /** The clones that this process makes, by home. */
 const clones = new Map<string, Promise<Progress>>()
 
-/** Clones the data directory of a plan, or joins a clone of it that this process makes. Returns as `fillDataDirectory`. */
+/** Clones the data directory of a plan, or joins a clone of it that this process makes. `pending`: call again. */
 export async function cloneDataDirectory(plan: CopyPlan, options: FillOptions): Promise<Progress> {
   const { home } = plan
   const clone = clones.get(home) ?? makeClone(plan, options)
