@@ -84,7 +84,7 @@ const creation: Case = {
 const branching = (parentRuns: boolean): Case => ({
   action: 'create_branch',
   about: `create_branch of ${parentRuns ? 'a running' : 'an idle'} parent`,
-  steps: ['branch_stored', 'wal_replayed', ...(parentRuns ? ['replay_stopped'] : []), 'branch_ready'],
+  steps: ['branch_stored', ...(parentRuns ? ['wal_replayed', 'replay_stopped'] : []), 'branch_ready'],
   effectAt: 'branch_stored',
   async prepare(world) {
     const parent = await world.home()

@@ -9,7 +9,7 @@ import type { Case } from './cases.ts'
 export const snapshotting: Case = {
   action: 'create_branch',
   about: 'create_branch of a snapshot',
-  steps: ['branch_stored', 'wal_replayed', 'branch_ready'],
+  steps: ['branch_stored', 'branch_ready'],
   faultsAt: ['branch_stored'],
   effectAt: 'branch_stored',
   async prepare(world) {
