@@ -14,6 +14,7 @@ interface NewestBase {
 /** A store that is to be compared with the repository. */
 export interface DueStore {
   readonly id: string
+  readonly branch_id: string
   readonly number: number
   readonly due_at: string
   /** Its newest backup in this series, with the WAL after it that the repository has; null before the first. */
@@ -42,7 +43,7 @@ export function listDueStores(
   { hostId, series, hours, limit }: { hostId: string; series: string; hours: number; limit: number },
 ): Promise<DueStore[]> {
   return db.rows(sql`
-    select s.id, s.number, s.backup_due_at as due_at,
+    select s.id, s.branch_id, s.number, s.backup_due_at as due_at,
            case when k.store_id is not null then jsonb_build_object(
              'segment', k.segment, 'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text,
              'is_due', (k.is_due or k.made_at < clock_timestamp() - make_interval(hours => ${hours}))
@@ -135,12 +136,13 @@ export async function awaitStart(db: Db, { id, due_at }: Pick<DueStore, 'id' | '
      where id = ${id} and backup_due_at = ${due_at}::timestamptz`)
 }
 
-/** Has stores compared now, and another backup made of each that was written to since the last. */
+/** Has stores compared now, and another backup made of each that was written to since the last; not of archived ones. */
 export async function requestBackups(db: Db): Promise<void> {
   await db.rows(sql`
     with wanted as (
       update store s set backup_due_at = clock_timestamp()
        where s.state = 'ready'
+         and not exists (select from branch b where b.id = s.branch_id and b.current_state = 'archived')
       returning id)
     update store_backup set is_due = true where store_id in (select id from wanted)`)
 }

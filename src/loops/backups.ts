@@ -22,6 +22,7 @@ import type { WorkerContext } from '../context.ts'
 import { messageOf } from '../errors.ts'
 import { homeOf, layoutOf } from '../host/layout.ts'
 import { lsnText, segmentAt } from '../postgres/wal.ts'
+import { bringBack } from '../operations/request.ts'
 import { baseOf } from '../storage/base.ts'
 import { notedRecovery } from '../storage/replay.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
@@ -44,6 +45,11 @@ export function startBackupLoop(context: WorkerContext): Loop {
   async function keep(store: DueStore, into: Repository): Promise<void> {
     busy.add(store.id)
     try {
+      if (await context.storage.isPacked(store)) {
+        await catalog.transaction((tx) => bringBack(tx, [store.branch_id]))
+        await postponeBackup(catalog, store.id, RETRY_SECONDS, 'It is archived, and brought back for its backup.')
+        return
+      }
       const backup = await withBackup(context, store, into)
       if (backup) await push(store, into, backup)
     } catch (error) {

@@ -66,8 +66,8 @@ export async function requestOperation<Input extends object>(
 /** The operation that brings an archived branch back (timeline_unarchive.ts). */
 export const UNARCHIVE = { action: 'timeline_unarchive', step: 'data_unpacked', deadline_seconds: 6 * 3600 } as const
 
-/** Has archived branches brought back. The operations that need their data find these operations by the branches. */
-async function bringBack(tx: Db, ids: readonly string[]): Promise<void> {
+/** Has archived branches brought back. Operations that need their data find these operations by their branches. */
+export async function bringBack(tx: Db, ids: readonly string[]): Promise<void> {
   for (const { id: branch_id, account_id, project_id } of await listArchived(tx, ids))
     await insertOperation(tx, {
       ...UNARCHIVE,

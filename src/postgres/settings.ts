@@ -33,7 +33,7 @@ const STATEMENT_SETTINGS = {
   'pg_stat_statements.track_utility': 'off',
 }
 
-/** The smallest lower size, in CU, from which on reading ahead helps (docs/decisions/0010-prewarm.md). */
+/** The smallest lower size, in CU, from which on reading ahead helps (docs/decisions/0012-prewarm.md). */
 const PREWARM_CU = 1
 
 /** Whether computes of this size note the blocks in their buffers. */

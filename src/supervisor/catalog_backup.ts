@@ -119,7 +119,13 @@ async function makeBackup({ config, secrets }: Options, home: string, repository
   await removeBases(home)
   const number = 1
   const parent = { socketDir: embeddedSocketDir(config.runtimeDir), passwords: secrets.stores.admin(CATALOG) }
-  const copy = { parent, removed: '', logFile: join(logDirOf(layout, 'catalog'), 'copy.log'), cacheDir: layout.cache }
+  const copy = {
+    parent,
+    removed: '',
+    logFile: join(logDirOf(layout, 'catalog'), 'copy.log'),
+    cacheDir: layout.cache,
+    cloneKind: async () => 'copy' as const,
+  }
   const base = { number, now: new Date().toISOString() }
   let made = await makeBase(home, base, copy)
   while (made === 'pending') made = await makeBase(home, base, copy)
