@@ -136,7 +136,7 @@ export async function awaitStart(db: Db, { id, due_at }: Pick<DueStore, 'id' | '
      where id = ${id} and backup_due_at = ${due_at}::timestamptz`)
 }
 
-/** Has stores compared now, and another backup made of each that was written to since the last; not of archived ones. */
+/** Has stores compared now, and another backup made of each that was written to since the last; archived ones rest. */
 export async function requestBackups(db: Db): Promise<void> {
   await db.rows(sql`
     with wanted as (

@@ -93,11 +93,7 @@ export function localStorage(options: HostOptions): Storage {
     pack: ({ id }, fence) => packStore(homeOf(layout, id), { ...copyOptions(id), fence }),
     unpack: ({ id }, fence) => unpackStore(homeOf(layout, id), { ...copyOptions(id), fence }),
     isPacked: async ({ id }) => isPacked(homeOf(layout, id)),
-    async filled({ id }) {
-      const home = homeOf(layout, id)
-      const clone = cloneEnd(home)
-      await (clone ? withTimeout(clone, FILL_SECONDS * 1000, undefined) : waitStopped(home, FILL_SECONDS))
-    },
+    filled: ({ id }) => waitFilled(homeOf(layout, id)),
     readProgress: async ({ id }) => {
       const progress = readCopyProgress(homeOf(layout, id))
       return progress && copyProgressText(progress)
@@ -130,6 +126,11 @@ export function localStorage(options: HostOptions): Storage {
     tidy: () => expireRemovalNotes(layout),
   }
   return explainShortages(calls, layout.branches)
+}
+
+async function waitFilled(home: string): Promise<void> {
+  const clone = cloneEnd(home)
+  await (clone ? withTimeout(clone, FILL_SECONDS * 1000, undefined) : waitStopped(home, FILL_SECONDS))
 }
 
 const historyCalls = (home: (id: string) => string): Pick<Storage, 'archiveWal' | 'removeHistory'> => ({

@@ -38,7 +38,7 @@ import { type StopSeconds, stopServer } from './stop_server.ts'
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
-import { trialPlan, tryOut } from './trial.ts'
+import { tryOut } from './trial.ts'
 import { probeWalls } from './walls.ts'
 import { watchComputes } from './watch.ts'
 
@@ -119,10 +119,8 @@ export function localComputes(options: ComputeOptions): Computes {
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },
-    async tryOut(store, home, work) {
-      const plan = await trialPlan({ layout, store, home, bin: await binOf(store), walls: await walls() })
-      return tryOut(plan, store.id, options.secrets, work)
-    },
+    tryOut: async (store, home, work) =>
+      tryOut({ layout, store, home, bin: await binOf(store), walls: await walls() }, options.secrets, work),
     settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))

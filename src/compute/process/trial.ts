@@ -31,7 +31,7 @@ interface TrialOptions {
 }
 
 /** The server of a trial: within the walls of its store's computes, without egress, and with a socket of its own. */
-export async function trialPlan({ layout, store, home, bin, walls }: TrialOptions): Promise<ServerPlan> {
+async function trialPlan({ layout, store, home, bin, walls }: TrialOptions): Promise<ServerPlan> {
   const socketDir = join(layout.runtimeDir, `t${store.number.toString(36)}`)
   await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
   return {
@@ -52,11 +52,12 @@ export async function trialPlan({ layout, store, home, bin, walls }: TrialOption
 
 /** Recovers a data directory, runs `work` beside its server, and ends that. */
 export async function tryOut<T>(
-  plan: ServerPlan,
-  id: string,
+  options: TrialOptions,
   secrets: StoreSecrets,
   work: (address: ComputeAddress) => Promise<T>,
 ): Promise<T> {
+  const plan = await trialPlan(options)
+  const { id } = options.store
   try {
     while ((await recoverStore(plan, id, secrets)) === 'pending');
     while ((await startServer(plan)) === 'pending');
