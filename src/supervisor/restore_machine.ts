@@ -2,7 +2,7 @@
  * Restores an installation from the repository of its backups to an empty data directory: the same ids, hosts and
  * passwords. It may be interrupted, and repeated.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RepositoryAccess } from '../backup/location.ts'
@@ -20,6 +20,7 @@ import { hostId } from '../host/id.ts'
 import { homeOf, layoutOf } from '../host/layout.ts'
 import { CATALOG } from '../secrets/stores.ts'
 import { loadOrCreateSecrets } from '../secrets/secrets.ts'
+import { closeImage, openImage } from '../storage/image/open.ts'
 import { localStorage } from '../storage/local_storage.ts'
 import { lockDataDir, makeDirectories } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
@@ -72,6 +73,8 @@ export async function restoreMachine(
   try {
     await configureRepository(config.dataDir, options.location, options)
     await writeFile(unfinished(config.dataDir), '')
+    const warning = await openImage(config.dataDir)
+    if (warning) progress.say(warning)
     const { found, repository } = await chooseSeries(config, options)
     const files = await fetchFiles(repository)
     if (!files) throw new UsageError(`The repository has no keys of ${found.series}.`)
@@ -83,6 +86,7 @@ export async function restoreMachine(
     await rm(unfinished(config.dataDir))
     return { series: found.series, hostname: found.hostname, until: found.read_at, stores, lost }
   } finally {
+    await closeImage(config.dataDir)
     await lock.release()
   }
 }
@@ -91,7 +95,9 @@ export async function restoreMachine(
 function requireEmpty({ dataDir, catalogUrl }: Config): void {
   if (catalogUrl !== undefined)
     throw new UsageError('A catalog of your own is restored by its own backups: unset NEAP_CATALOG_URL.')
-  const isUsed = existsSync(join(dataDir, 'catalog')) || existsSync(join(dataDir, 'branches'))
+  const branches = join(dataDir, 'branches')
+  // It may be a link into an image that is not mounted, with no branch in it yet.
+  const isUsed = existsSync(join(dataDir, 'catalog')) || (existsSync(branches) && readdirSync(branches).length > 0)
   if (isUsed && !existsSync(unfinished(dataDir)))
     throw new UsageError(`${dataDir} has the data of a Neap: name an empty directory with --data-dir.`)
 }
