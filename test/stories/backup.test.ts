@@ -190,7 +190,7 @@ test('a backup is tried out: recovered and checked beside its branch, and a dama
   await saved(main)
   const bad = await command(['backup', 'drill', main.branch_id])
   assert.equal(bad.code, 1, bad.stdout)
-  assert.match(bad.stdout, /neondb: kept: invalid page/)
+  assert.match(bad.stdout, /neondb: public\.kept: invalid page/)
   await suspend(neap, main)
   writeFileSync(file, content)
   await query(neap, main.uri, 'drop table more')
