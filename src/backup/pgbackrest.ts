@@ -18,6 +18,8 @@ export interface RunOptions {
   readonly input?: Buffer
   /** Exit codes that are a result; others are errors. */
   readonly codes?: readonly number[]
+  /** Ends it early. */
+  readonly signal?: AbortSignal | undefined
 }
 
 export interface Ran {
@@ -41,17 +43,17 @@ export const pgBackRest =
 async function runProgram(
   program: string,
   args: readonly string[],
-  { input, codes = [0] }: RunOptions = {},
+  { input, codes = [0], signal }: RunOptions = {},
 ): Promise<Ran> {
-  const child = spawn(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe' })
+  const child = spawn(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe', signal })
   const ended: Promise<unknown[]> = once(child, 'close').catch((error: unknown) => failure(program, error))
   if (child.pid !== undefined) setPriority(child.pid, NICE)
   // It may end without reading its input.
   child.stdin.on('error', () => {})
   child.stdin.end(input ?? '')
-  const [output, said, [code, signal]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended])
+  const [output, said, [code, endedBy]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended])
   if (typeof code === 'number' && codes.includes(code)) return { code, output }
-  const end = typeof code === 'number' ? `pgBackRest ended with ${code}` : `pgBackRest was ended by ${String(signal)}`
+  const end = typeof code === 'number' ? `pgBackRest ended with ${code}` : `pgBackRest was ended by ${String(endedBy)}`
   throw new BackupError(reasonIn(said.toString('utf8')) || end)
 }
 

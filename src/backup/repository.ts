@@ -14,6 +14,8 @@ import { openSealed, seal, sealingKey } from './sealed.ts'
 
 export interface Repository {
   readonly series: string
+  /** The days for which backups are kept. */
+  readonly keptDays: number
   /** Files that are to be written to it. */
   readonly spool: string
   readonly run: PgBackRest
@@ -107,9 +109,11 @@ export async function findRepository(
 /** The repository that is configured, of any series. */
 export async function openRepository(dataDir: string, program: string, series: string): Promise<Repository> {
   const run = pgBackRest(program, configIn(dataDir))
-  const key = sealingKey(passphraseIn(await readFile(configIn(dataDir), 'utf8')))
+  const config = await readFile(configIn(dataDir), 'utf8')
+  const key = sealingKey(optionIn(config, 'repo1-cipher-pass'))
   return {
     series,
+    keptDays: Number(optionIn(config, 'repo1-retention-full')),
     spool: join(directoryIn(dataDir), 'spool'),
     run,
     put: async (name, content) => void (await run(['repo-put', '--raw', name], { input: seal(key, content, name) })),
@@ -124,4 +128,4 @@ export async function openRepository(dataDir: string, program: string, series: s
   }
 }
 
-const passphraseIn = (config: string): string => /^repo1-cipher-pass=(.*)$/m.exec(config)?.[1] ?? ''
+const optionIn = (config: string, name: string): string => new RegExp(`^${name}=(.*)$`, 'm').exec(config)?.[1] ?? ''

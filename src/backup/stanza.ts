@@ -114,9 +114,13 @@ export async function listBackups(repository: Repository, store: string): Promis
 const decoded = (text: string | undefined): string | undefined =>
   text === undefined ? undefined : Buffer.from(text, 'base64').toString('utf8')
 
-/** Removes a backup. Errors: BackupError. */
-export async function dropBackup(repository: Repository, store: string, label: string): Promise<void> {
-  await repository.run(['expire', `--stanza=${stanzaOf(repository, store)}`, `--set=${label}`])
+/**
+ * Voids a backup: it is listed no more. It is removed with its time, since pgBackRest does not remove the last full
+ * backup. Errors: BackupError.
+ */
+export async function voidBackup(repository: Repository, store: string, label: string): Promise<void> {
+  const of = [`--stanza=${stanzaOf(repository, store)}`, `--set=${label}`]
+  await repository.run(['annotate', ...of, '--annotation=store=void'])
 }
 
 /** Writes a complete segment of WAL, or the history of a timeline, to the repository. Errors: BackupError. */

@@ -36,6 +36,11 @@ export async function fetchWalEnd(repository: Repository, store: string): Promis
   return { ...facts, content: zstdDecompressSync(file.subarray(head + 1)) }
 }
 
+/** Removes the end of the WAL of a store. Errors: BackupError. */
+export async function dropWalEnd(repository: Repository, store: string): Promise<void> {
+  await repository.run(['repo-rm', nameOf(repository.series, store)])
+}
+
 /** The written pages of a segment. Those after them are empty, or of an earlier use of the file. */
 export function writtenPages(segment: string, content: Buffer): { readonly content: Buffer; readonly lsn: string } {
   const start = segmentPosition(segment)

@@ -43,7 +43,7 @@ export function listDueStores(
   { hostId, series, hours, limit }: { hostId: string; series: string; hours: number; limit: number },
 ): Promise<DueStore[]> {
   return db.rows(sql`
-    select s.id, s.branch_id, s.number, s.backup_due_at as due_at,
+    select s.id, s.branch_id, s.number, coalesce(s.backup_due_at, s.created_at) as due_at,
            case when k.store_id is not null then jsonb_build_object(
              'segment', k.segment, 'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text,
              'is_due', (k.is_due or k.made_at < clock_timestamp() - make_interval(hours => ${hours}))

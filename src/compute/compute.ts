@@ -133,6 +133,8 @@ export interface Computes {
    * the server. Errors: it does not recover; those of `work`.
    */
   tryOut<T>(store: StoreRef, home: string, work: (address: ComputeAddress) => Promise<T>): Promise<T>
+  /** Ends the server of `tryOut` on a directory, if one runs. */
+  endTrial(home: string): Promise<void>
   /** Removes what ended computes have left; for a timer. */
   tidy(): Promise<void>
 }

@@ -5,10 +5,12 @@
  */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { removeAbandoned } from '../backup/abandoned.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
 import { type PushedWal, pushWal } from '../backup/push_wal.ts'
-import { dropBackup, takeBackup } from '../backup/stanza.ts'
+import { voidBackup, takeBackup } from '../backup/stanza.ts'
 import { insertBase, nextBase } from '../catalog/history.ts'
+import { listUnknownStores } from '../catalog/store.ts'
 import {
   awaitStart,
   beginBackups,
@@ -34,6 +36,9 @@ const PLACES = 2
 const COMPARE_SECONDS = 15
 const PENDING_SECONDS = 2
 const RETRY_SECONDS = 60
+/** Between two removals of the backups of branches that are gone, and before the first. */
+const CLEAN_MS = 86_400_000
+const FIRST_CLEAN_MS = 3_600_000
 
 export function startBackupLoop(context: WorkerContext): Loop {
   const { catalog, config, hostId, log } = context
@@ -41,6 +46,22 @@ export function startBackupLoop(context: WorkerContext): Loop {
   /** The marks of the WAL that was written last: they tell whether there is more. */
   const marks = new Map<string, string>()
   let repository: Repository | undefined
+  let cleanAt = performance.now() + FIRST_CLEAN_MS
+
+  async function clean(from: Repository): Promise<void> {
+    // The catalog's stanza is named as a store.
+    const findGone = (ids: string[]) =>
+      listUnknownStores(
+        catalog,
+        ids.filter((id) => id.startsWith('br-')),
+      )
+    try {
+      const removed = await removeAbandoned(from, findGone)
+      if (removed.length > 0) log.info({ stores: removed }, 'removed backups of branches that are gone')
+    } catch (error) {
+      log.warn({ err: error }, 'could not remove backups of branches that are gone')
+    }
+  }
 
   async function keep(store: DueStore, into: Repository): Promise<void> {
     busy.add(store.id)
@@ -84,6 +105,10 @@ export function startBackupLoop(context: WorkerContext): Loop {
       if (found && found.series !== repository?.series) await beginBackups(catalog, found.series)
       repository = found
       if (!found) return
+      if (performance.now() > cleanAt) {
+        cleanAt = performance.now() + CLEAN_MS
+        void clean(found)
+      }
       const rule = { hostId, series: found.series, hours: config.backupHours, limit: PLACES + busy.size }
       const due = await listDueStores(catalog, rule)
       for (const store of due) if (busy.size < PLACES && !busy.has(store.id)) void keep(store, found)
@@ -135,7 +160,7 @@ async function backUpUnstarted(
   const source = { pgdata, recovery, segment, lsn: lsnText(recovery.last), started_at: now, made_at: now }
   const backup = await takeBackup(repository, store.id, source)
   if (existsSync(join(pgdata, 'postmaster.pid')) || !notedRecovery(home) || changed() !== before) {
-    await dropBackup(repository, store.id, backup.label)
+    await voidBackup(repository, store.id, backup.label)
     throw new Error('it was started meanwhile')
   }
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })

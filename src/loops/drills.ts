@@ -2,7 +2,7 @@
  * Tries backups out: the newest of each protected branch once a day, and of others when it is asked for. It is fetched
  * beside the stores, recovered, checked and removed, as a lost machine would be restored.
  */
-import { mkdir, rm, statfs } from 'node:fs/promises'
+import { mkdir, readdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fetchStore } from '../backup/fetch_store.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
@@ -20,37 +20,70 @@ const EVERY_MS = 5_000
 const SPARED_BYTES = 2 ** 30
 
 export function startDrillLoop(context: WorkerContext): Loop {
-  const { catalog, config, hostId, log } = context
+  const { catalog, config, computes, hostId, log } = context
+  const stopping = new AbortController()
   let repository: Repository | undefined
-  return startPeriodic(
+  let running: Promise<void> | undefined
+
+  /** An earlier worker may have been killed beside one. */
+  const removeLeftovers = async (): Promise<void> => {
+    const directory = drillsOf(config)
+    for (const id of await readdir(directory).catch(() => [])) {
+      await computes.endTrial(join(directory, id))
+      await rm(join(directory, id), { recursive: true, force: true })
+    }
+  }
+
+  const drill = async (into: Repository, due: DueDrill): Promise<void> => {
+    const result = await tryBackup(context, into, due, stopping.signal).catch((error: unknown) => ({
+      error: messageOf(error),
+    }))
+    // It is made again by the next worker.
+    if (stopping.signal.aborted) return
+    await endDrill(catalog, due, result)
+    const facts = { branch: due.branch_id, ...result }
+    if (result.error === null) log.info(facts, 'tried out a backup')
+    else log.error(facts, 'a backup could not be restored')
+  }
+
+  let isClean = false
+  const loop = startPeriodic(
     EVERY_MS,
     async () => {
+      if (running || stopping.signal.aborted) return
+      if (!isClean) await removeLeftovers()
+      isClean = true
       repository = await findRepository(config.dataDir, config.pgBackRest, repository)
       if (!repository) return
       await requestDueDrills(catalog, hostId, config.drillHours)
-      const drill = await beginDrill(catalog, hostId)
-      if (!drill) return
-      const result = await tryBackup(context, repository, drill).catch((error: unknown) => ({
-        error: messageOf(error),
-      }))
-      await endDrill(catalog, drill, result)
-      const facts = { branch: drill.branch_id, ...result }
-      if (result.error === null) log.info(facts, 'tried out a backup')
-      else log.error(facts, 'a backup could not be restored')
+      const due = await beginDrill(catalog, hostId)
+      if (!due) return
+      running = drill(repository, due)
+        .catch((error: unknown) => log.warn({ err: error }, 'could not record a trial of a backup'))
+        .finally(() => (running = undefined))
     },
     (error) => log.warn({ err: error }, 'could not try out backups'),
   )
+  return {
+    async stop() {
+      stopping.abort()
+      await loop.stop()
+      await running
+    },
+  }
 }
+
+const drillsOf = (config: WorkerContext['config']): string => join(layoutOf(config).dataDir, 'drill')
 
 async function tryBackup(
   { config, computes, secrets }: WorkerContext,
-  repository: Repository,
+  found: Repository,
   drill: DueDrill,
+  signal: AbortSignal,
 ): Promise<Pick<BackupDrill, 'error'> & Partial<BackupDrill>> {
   const store = { id: drill.store_id, number: drill.number, uid: drill.uid, pgVersion: drill.pg_version }
-  const home = join(layoutOf(config).dataDir, 'drill', store.id)
-  // An earlier trial was killed.
-  await rm(home, { recursive: true, force: true })
+  const home = join(drillsOf(config), store.id)
+  const repository: Repository = { ...found, run: (args, options) => found.run(args, { ...options, signal }) }
   const backup = (await listBackups(repository, store.id)).at(-1)
   if (!backup) return { error: 'The repository has no backup of it.' }
   await mkdir(home, { recursive: true, mode: 0o711 })
@@ -61,7 +94,7 @@ async function tryBackup(
     if (!fetched) return { error: 'The repository has no backup of it.' }
     const options = { purpose: 'backup', timeoutMs: CHECK_TIMEOUT_MS }
     const { damages, databases, tables, indexes, rows } = await computes.tryOut(store, home, (address) =>
-      withAdminSession(address, secrets.stores, options, (session) => checkData(session, new AbortController().signal)),
+      withAdminSession(address, secrets.stores, options, (session) => checkData(session, signal)),
     )
     return {
       error: damages.length > 0 ? damages.join('; ') : null,

@@ -13,6 +13,8 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { removeAbandoned } from '../../src/backup/abandoned.ts'
+import { findRepository } from '../../src/backup/repository.ts'
 import { peer } from '../clients/peers.ts'
 import { query } from '../clients.ts'
 import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
@@ -220,6 +222,23 @@ test("one branch's backups are not taken for another's", async () => {
   await leaveNothing(swapped.dataDir)
   const { lost } = JSON.parse(swapped.stdout || assert.fail(swapped.stderr)) as { lost: { branch_id: string }[] }
   assert.deepEqual(lost.map(({ branch_id }) => branch_id).toSorted(), [main.branch_id, child.branch_id].toSorted())
+})
+
+test('the backups of a branch that is gone are removed once their time is over', async () => {
+  const gone = await branchOff(neap, main)
+  await saved(gone)
+  const params = { project_id: gone.project_id, branch_id: gone.branch_id }
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
+  await neap.ended(operations)
+  const opened = await findRepository(neap.ready.data_dir, PROGRAM.NEAP_PGBACKREST)
+  assert.ok(opened)
+  const findGone = async (ids: string[]) => ids.filter((id) => id === gone.branch_id)
+  const stanza = `${opened.series}-${gone.branch_id}`
+  assert.deepEqual(await removeAbandoned(opened, findGone), [])
+  assert.ok(existsSync(join(repository, 'backup', stanza)))
+  assert.deepEqual(await removeAbandoned(opened, findGone, new Date(Date.now() + 8 * 86_400_000)), [gone.branch_id])
+  for (const kind of ['backup', 'archive']) assert.ok(!existsSync(join(repository, kind, stanza)), kind)
+  assert.ok(existsSync(join(repository, 'backup', `${opened.series}-${main.branch_id}`)))
 })
 
 test('a lost machine is restored from a bucket, with the same ids, hosts, passwords and keys', async () => {

@@ -38,7 +38,7 @@ import { type StopSeconds, stopServer } from './stop_server.ts'
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
-import { tryOut } from './trial.ts'
+import { endTrial, tryOut } from './trial.ts'
 import { probeWalls } from './walls.ts'
 import { watchComputes } from './watch.ts'
 
@@ -157,7 +157,7 @@ function startProgress(home: string): string {
   return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
 }
 
-/** The calls that concern the size of a compute. */
+/** The calls that concern the size of a compute, and the end of a trial. */
 const callsOf = (groups: Cgroups) => ({
   resize: (id: string, size: CurrentSize) => groups.limit(id, resourceLimits(size)),
   weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>
@@ -168,6 +168,7 @@ const callsOf = (groups: Cgroups) => ({
   readMemory: async () => groups.memory(),
   readDemand: async (id: string) => groups.demand(id),
   whyNoLimits: async () => groups.missing,
+  endTrial,
 })
 
 const resourceLimits = (size: CurrentSize) => ({

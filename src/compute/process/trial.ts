@@ -50,6 +50,11 @@ async function trialPlan({ layout, store, home, bin, walls }: TrialOptions): Pro
   }
 }
 
+/** Ends the server on a directory, if one runs. */
+export async function endTrial(home: string): Promise<void> {
+  if (existsSync(home)) while ((await stopServer(home)) === 'pending');
+}
+
 /** Recovers a data directory, runs `work` beside its server, and ends that. */
 export async function tryOut<T>(
   options: TrialOptions,
@@ -63,7 +68,7 @@ export async function tryOut<T>(
     while ((await startServer(plan)) === 'pending');
     return await work({ host: plan.socketDir, port: SERVER_PORT, store: id })
   } finally {
-    if (existsSync(plan.home)) while ((await stopServer(plan.home)) === 'pending');
+    await endTrial(plan.home)
     await rm(plan.socketDir, { recursive: true, force: true })
   }
 }
