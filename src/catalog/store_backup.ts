@@ -132,7 +132,10 @@ export async function awaitStart(db: Db, { id, due_at }: Pick<DueStore, 'id' | '
     update store_backup set is_due = true, pushed_lsn = lsn, lsn = '0/0', pushed_at = ${due_at}::timestamptz
      where store_id = ${id} and lsn <> '0/0'`)
   await db.rows(sql`
-    update store set backup_error = null, backup_due_at = null
+    update store s
+       set backup_error = null,
+           backup_due_at = case when exists (select from compute where store_id = s.id and ended_at is null)
+                                then clock_timestamp() end
      where id = ${id} and backup_due_at = ${due_at}::timestamptz`)
 }
 

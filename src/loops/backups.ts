@@ -126,8 +126,9 @@ async function withBackup(
 ): Promise<NonNullable<DueStore['backup']> | undefined> {
   if (store.backup && !store.backup.is_due) return store.backup
   if (await context.storage.isToReplay(store)) {
-    if (!store.backup) await backUpUnstarted(context, store, repository)
-    await awaitStart(context.catalog, store)
+    const isWhole = store.backup !== null || (await backUpUnstarted(context, store, repository))
+    if (isWhole) await awaitStart(context.catalog, store)
+    else await postponeBackup(context.catalog, store.id, PENDING_SECONDS, null)
     return undefined
   }
   const segment = await makeBackup(context, store, repository)
@@ -142,29 +143,36 @@ async function withBackup(
 }
 
 /**
- * Backs up, as it lies, a store that has yet to replay WAL at its first start. Errors: it was started meanwhile.
+ * Backs up, as it lies, a store that has yet to replay WAL at its first start. Returns false if it was started
+ * meanwhile.
  */
 async function backUpUnstarted(
   { catalog, config, log }: WorkerContext,
   store: DueStore,
   repository: Repository,
-): Promise<void> {
+): Promise<boolean> {
   const home = homeOf(layoutOf(config), store.id)
   const pgdata = join(home, 'pgdata')
   const recovery = notedRecovery(home)
   const changed = () => statSync(join(pgdata, 'global/pg_control')).mtimeMs
   const before = changed()
-  if (!recovery) throw new Error('it was started meanwhile')
+  if (!recovery) return false
   const now = new Date().toISOString()
   const segment = segmentAt(recovery.timeline, recovery.last)
   const source = { pgdata, recovery, segment, lsn: lsnText(recovery.last), started_at: now, made_at: now }
-  const backup = await takeBackup(repository, store.id, source)
-  if (existsSync(join(pgdata, 'postmaster.pid')) || !notedRecovery(home) || changed() !== before) {
+  const isStarted = () => existsSync(join(pgdata, 'postmaster.pid')) || !notedRecovery(home) || changed() !== before
+  const backup = await takeBackup(repository, store.id, source).catch((error: unknown) => {
+    if (isStarted()) return undefined
+    throw error
+  })
+  if (!backup) return false
+  if (isStarted()) {
     await voidBackup(repository, store.id, backup.label)
-    throw new Error('it was started meanwhile')
+    return false
   }
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })
   log.info({ store: store.id, ...backup }, 'backed up a branch')
+  return true
 }
 
 /** Makes a backup. Returns the segment that it needs first; undefined while its base is being made. */
