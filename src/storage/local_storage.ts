@@ -39,7 +39,8 @@ const MEASURING_SHARE = 0.2
 export function localStorage(options: HostOptions): Storage {
   const layout = layoutOf(options)
 
-  const cloneKind = probeOnce(() => cloneKindOf(layout.branches))
+  // On the filesystem of the stores, where a probe that is killed leaves its file among notes that expire.
+  const cloneKind = probeOnce(() => cloneKindOf(layout.removed))
 
   /** The stores into which copies were made when they were last asked for. */
   const copying = new Set<string>()

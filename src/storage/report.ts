@@ -60,8 +60,8 @@ export async function reportStores(dataDir: string, most: number | undefined): P
 
 /** How stores of a data directory are cloned. Errors: the system's. */
 export async function cloneModeOf(dataDir: string): Promise<CloneMode> {
-  const { branches } = layoutOf({ dataDir, runtimeDir: dataDir })
-  const kind = await cloneKindOf(existsSync(branches) ? branches : dataDir)
+  const { removed } = layoutOf({ dataDir, runtimeDir: dataDir })
+  const kind = await cloneKindOf(existsSync(removed) ? removed : dataDir)
   return kind === 'reflink' && hasImage(placeOf(dataDir)) ? 'image' : kind
 }
 

@@ -57,7 +57,8 @@ export function localComputes(options: ComputeOptions): Computes {
   const logFile = (storeId: string) => join(logDirOf(layout, storeId), 'postgres.log')
   const groups = cgroups(layout.dataDir)
   const walls = probeOnce(() => probeWalls(layout.root, options.lacks))
-  const cloneKind = probeOnce(() => cloneKindOf(layout.branches))
+  // On the filesystem of the stores, where a probe that is killed leaves its file among notes that expire.
+  const cloneKind = probeOnce(() => cloneKindOf(layout.removed))
   const binOf = ({ pgVersion }: StoreRef) => installBinaries(layout.binaries, pgVersion, options.programs)
   const configOf = async (store: StoreRef, spec: ComputeSpec) =>
     configFor(spec, store.pgVersion, {
