@@ -2,6 +2,7 @@
  * Files of an installation beside its data: its keys, certificates and ports, and the facts that tell it from
  * others.
  */
+import { UsageError } from '../errors.ts'
 import type { Repository } from './repository.ts'
 import { fetchWalEnd } from './wal_end.ts'
 
@@ -42,14 +43,24 @@ export interface FoundSeries extends SeriesFacts {
   readonly read_at: string
 }
 
-/** The series in a repository that can be restored, the latest last. Errors: BackupError, UsageError. */
+/**
+ * The series in a repository that can be restored, the latest last. Those under another passphrase are left out, unless
+ * all are. Errors: BackupError, UsageError (the passphrase is another).
+ */
 export async function listSeries(repository: Repository, catalog: string): Promise<FoundSeries[]> {
   const found: FoundSeries[] = []
+  let closed: unknown
   for (const series of (await repository.list('neap')).filter((name) => /^[0-9a-f]{8}$/.test(name))) {
-    const described = await repository.get(facts(series))
-    const end = await fetchWalEnd({ ...repository, series }, catalog)
-    if (described && end)
-      found.push({ ...(JSON.parse(described.toString('utf8')) as SeriesFacts), series, read_at: end.read_at })
+    try {
+      const described = await repository.get(facts(series))
+      const end = await fetchWalEnd({ ...repository, series }, catalog)
+      if (described && end)
+        found.push({ ...(JSON.parse(described.toString('utf8')) as SeriesFacts), series, read_at: end.read_at })
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error
+      closed = error
+    }
   }
+  if (found.length === 0 && closed) throw closed
   return found.toSorted((one, other) => one.read_at.localeCompare(other.read_at))
 }

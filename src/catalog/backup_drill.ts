@@ -24,15 +24,8 @@ export interface BackupDrill {
 const COLUMNS = sql`
   id, branch_id, started_at, finished_at, label, saved_until, bytes, databases, tables, indexes, row_count, error`
 
-/** A trial that is to be made now, with the store of its branch. */
-export interface DueDrill {
-  readonly id: number
-  readonly branch_id: string
-  readonly store_id: string
-  readonly number: number
-  readonly uid: number | null
-  readonly pg_version: number
-}
+/** A trial that is to be made now. */
+export type DueDrill = Pick<BackupDrill, 'id' | 'branch_id'>
 
 /** Asks for a trial of a branch's newest backup. Returns its id. */
 export async function requestDrill(db: Db, branchId: string): Promise<number> {
@@ -56,12 +49,8 @@ export function beginDrill(db: Db, hostId: string): Promise<DueDrill | undefined
   return db.row(sql`
     with next as (
       select d.id from backup_drill d join branch b on b.id = d.branch_id join store s on s.id = b.store_id
-       where d.finished_at is null and s.host_id = ${hostId} order by d.id limit 1),
-    begun as (
-      update backup_drill set started_at = clock_timestamp() where id = (select id from next) returning id, branch_id)
-    select d.id, d.branch_id, s.id as store_id, s.number, u.uid, p.pg_version
-      from begun d join branch b on b.id = d.branch_id join store s on s.id = b.store_id
-      join project p on p.id = b.project_id left join store_uid u on u.store_id = s.id`)
+       where d.finished_at is null and s.host_id = ${hostId} order by d.id limit 1)
+    update backup_drill set started_at = clock_timestamp() where id = (select id from next) returning id, branch_id`)
 }
 
 /** Trials that are kept of each branch. */

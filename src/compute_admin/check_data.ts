@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { ADMIN_DATABASE } from '../postgres/own_session.ts'
 import { countRows } from './row_counts.ts'
 import type { AdminSession } from './session.ts'
@@ -14,7 +15,8 @@ export interface CheckedData {
 }
 
 const MAX_DAMAGES = 10
-const SCHEMA = 'neap_check'
+/** No user can have made one of that name. */
+const SCHEMA = `neap_check_${randomBytes(8).toString('hex')}`
 
 /** Time that a session for `checkData` needs for each statement, in milliseconds. */
 export const CHECK_TIMEOUT_MS = 600_000

@@ -8,11 +8,13 @@ import { fetchStore } from '../backup/fetch_store.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
 import { listBackups } from '../backup/stanza.ts'
 import { type BackupDrill, beginDrill, type DueDrill, endDrill, requestDueDrills } from '../catalog/backup_drill.ts'
+import { findStoredBranch } from '../catalog/branch.ts'
 import { CHECK_TIMEOUT_MS, checkData } from '../compute_admin/check_data.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { messageOf } from '../errors.ts'
 import { layoutOf } from '../host/layout.ts'
+import { ownedRefOf } from '../operations/request.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 5_000
@@ -76,12 +78,15 @@ export function startDrillLoop(context: WorkerContext): Loop {
 const drillsOf = (config: WorkerContext['config']): string => join(layoutOf(config).dataDir, 'drill')
 
 async function tryBackup(
-  { config, computes, secrets }: WorkerContext,
+  context: WorkerContext,
   found: Repository,
   drill: DueDrill,
   signal: AbortSignal,
 ): Promise<Pick<BackupDrill, 'error'> & Partial<BackupDrill>> {
-  const store = { id: drill.store_id, number: drill.number, uid: drill.uid, pgVersion: drill.pg_version }
+  const { config, computes, secrets } = context
+  const branch = await findStoredBranch(context.catalog, drill.branch_id)
+  if (!branch) return { error: 'Its data are gone.' }
+  const store = await ownedRefOf(context, branch)
   const home = join(drillsOf(config), store.id)
   const repository: Repository = { ...found, run: (args, options) => found.run(args, { ...options, signal }) }
   const backup = (await listBackups(repository, store.id)).at(-1)

@@ -56,7 +56,9 @@ const unfinished = (dataDir: string): string => join(dataDir, 'backup/restoring'
 /** Errors: UsageError, if a restore of a data directory is not complete. */
 export function requireRestored({ dataDir }: Config): void {
   if (existsSync(unfinished(dataDir)))
-    throw new UsageError(`The restore of ${dataDir} is not complete: run npx neap restore again.`)
+    throw new UsageError(
+      `The restore of ${dataDir} is not complete: run npx neap restore again, or remove that directory.`,
+    )
 }
 
 /** Errors: UsageError, BackupError. */

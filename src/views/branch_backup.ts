@@ -10,7 +10,7 @@ export const BranchBackup = Type.Object(
     saved_until: Type.Optional(time('Commits until then are in the repository; absent before there is a backup')),
     is_saved: Type.Boolean({ description: 'Whether it sleeps, and all of it is in the repository' }),
     bytes: Type.Optional(Type.Integer({ description: 'The size of that backup' })),
-    error: Type.Optional(Type.String({ description: 'Why it could not be backed up the last time' })),
+    is_failing: Type.Boolean({ description: 'Whether it could not be backed up the last time; its operator sees why' }),
     drills: Type.Array(
       Type.Object({
         started_at: time('When its newest backup was fetched, to be recovered and checked'),
@@ -20,7 +20,9 @@ export const BranchBackup = Type.Object(
         tables: Type.Optional(Type.Integer()),
         indexes: Type.Optional(Type.Integer()),
         rows: Type.Optional(Type.Integer()),
-        error: Type.Optional(Type.String({ description: 'Why it failed' })),
+        error: Type.Optional(
+          Type.String({ description: 'The damage, if it was recovered; else its operator sees why' }),
+        ),
       }),
       { description: 'Trials of its backups, the newest first' },
     ),
@@ -38,8 +40,8 @@ export function branchBackupView(
       made_at: backup?.made_at,
       saved_until: backup?.pushed_at,
       bytes: backup?.bytes,
-      error: backup?.error,
     }),
+    is_failing: backup !== undefined && backup.error !== null,
     is_saved: backup !== undefined && backup.label !== null && !backup.is_behind,
     drills: drills.flatMap(({ started_at, finished_at, saved_until, tables, indexes, row_count, error }) =>
       started_at === null
@@ -47,7 +49,9 @@ export function branchBackupView(
         : [
             {
               started_at,
-              ...optional({ finished_at, saved_until, tables, indexes, rows: row_count, error }),
+              ...optional({ finished_at, saved_until, tables, indexes, rows: row_count }),
+              // Other errors name places of the operator's.
+              ...(error !== null && tables !== null && { error }),
               ...(finished_at !== null && { is_good: error === null }),
             },
           ],
