@@ -22,8 +22,6 @@ export interface DueStore {
     readonly segment: string
     readonly pushed_segment: string | null
     readonly pushed_lsn: string | null
-    /** Another backup is to be made. */
-    readonly is_due: boolean
   } | null
   /** Its newest base, unless that is too old, or the newest backup is of it. */
   readonly base: NewestBase | null
@@ -34,20 +32,35 @@ const BASE_AGE = sql`interval '1 hour'`
 /** WAL of less is not worth a backup: it may be that of a start and a stop. */
 const LEAST_WAL_BYTES = 65_536
 
-/**
- * The stores of a host that are due, longest due first.
- * @param hours the age at which a backup of a store that was written to is followed by another
- */
+/** The parts of the work: to make a backup of a store, which may take hours, and to write the WAL after its last. */
+export type BackupWork = 'backup' | 'wal'
+
+interface DueRule {
+  readonly hostId: string
+  readonly series: string
+  /** The age at which a backup of a store that was written to is followed by another. */
+  readonly hours: number
+  readonly limit: number
+}
+
+/** The stores of a host for which there is work of a kind, longest due first. */
 export function listDueStores(
   db: Db,
-  { hostId, series, hours, limit }: { hostId: string; series: string; hours: number; limit: number },
+  work: BackupWork,
+  { hostId, series, hours, limit }: DueRule,
 ): Promise<DueStore[]> {
+  // Of a store that has yet to start, or whose WAL has a gap, there is no WAL to write: its position is not known.
+  const condition =
+    work === 'backup'
+      ? sql`s.backup_due_at is not null
+            and (k.store_id is null
+                 or (k.is_due or k.made_at < clock_timestamp() - make_interval(hours => ${hours}))
+                    and (k.lsn = '0/0' or k.pushed_lsn - k.lsn > ${LEAST_WAL_BYTES}::numeric))`
+      : sql`s.backup_due_at <= clock_timestamp() and k.lsn <> '0/0'`
   return db.rows(sql`
     select s.id, s.branch_id, s.number, coalesce(s.backup_due_at, s.created_at) as due_at,
            case when k.store_id is not null then jsonb_build_object(
-             'segment', k.segment, 'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text,
-             'is_due', (k.is_due or k.made_at < clock_timestamp() - make_interval(hours => ${hours}))
-                       and k.pushed_lsn - k.lsn > ${LEAST_WAL_BYTES}::numeric) end as backup,
+             'segment', k.segment, 'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text) end as backup,
            (select jsonb_build_object('number', b.number, 'started_at', b.started_at, 'made_at', b.made_at,
                                       'lsn', b.lsn::text, 'segment', b.segment)
               from base b
@@ -55,15 +68,19 @@ export function listDueStores(
                and b.made_at > coalesce(k.made_at, '-infinity')
              order by b.number desc limit 1) as base
       from store s left join store_backup k on k.store_id = s.id and k.series = ${series}
-     where s.host_id = ${hostId} and s.backup_due_at <= clock_timestamp() and s.state = 'ready'
+     where s.host_id = ${hostId} and s.state = 'ready' and ${condition}
      order by s.backup_due_at limit ${limit}`)
 }
 
-/** Postpones the next comparison of a store, which failed or has more to do. */
-export async function postponeBackup(db: Db, storeId: string, seconds: number, error: string | null): Promise<void> {
+/** Records why a store could not be backed up. */
+export async function setBackupError(db: Db, storeId: string, error: string): Promise<void> {
+  await db.rows(sql`update store set backup_error = ${error} where id = ${storeId}`)
+}
+
+/** Has a store backed up anew, of a base that is yet to be made: WAL is gone that the repository does not have. */
+export async function requireBackup(db: Db, storeId: string): Promise<void> {
   await db.rows(sql`
-    update store set backup_due_at = clock_timestamp() + make_interval(secs => ${seconds}), backup_error = ${error}
-     where id = ${storeId}`)
+    update store_backup set is_due = true, lsn = '0/0', made_at = clock_timestamp() where store_id = ${storeId}`)
 }
 
 /** Records a new backup of a store: the WAL after it is yet to be written. */
@@ -98,8 +115,8 @@ export async function recordBackup(
 }
 
 /**
- * Records the WAL of a store that the repository has. A store without a compute is due no more once that is complete. A
- * backup that was asked for is made now, if the store was written to since the last.
+ * Records the WAL of a store that the repository has. A store without a compute is due no more once that is complete,
+ * unless another backup is to be made of it, which none is if it was not written to since the last.
  */
 export async function recordPushed(
   db: Db,
@@ -108,22 +125,21 @@ export async function recordPushed(
   everySeconds: number,
 ): Promise<void> {
   const { segment, lsn, isWhole } = pushed
-  const row = await db.row<{ is_due: boolean }>(sql`
-    update store_backup
-       set pushed_segment = ${segment}, pushed_lsn = ${lsn}::pg_lsn,
-           pushed_at = case when ${isWhole} then ${store.due_at}::timestamptz else pushed_at end,
-           is_due = is_due and not (${isWhole} and ${lsn}::pg_lsn - lsn <= ${LEAST_WAL_BYTES}::numeric)
-     where store_id = ${store.id} returning is_due`)
-  const isDue = !isWhole || (row?.is_due ?? false)
   await db.rows(sql`
+    with backup as (
+      update store_backup
+         set pushed_segment = ${segment}, pushed_lsn = ${lsn}::pg_lsn,
+             pushed_at = case when ${isWhole} then ${store.due_at}::timestamptz else pushed_at end,
+             is_due = is_due and not (${isWhole} and ${lsn}::pg_lsn - lsn <= ${LEAST_WAL_BYTES}::numeric)
+       where store_id = ${store.id} returning is_due)
     update store s
-       set backup_error = null,
+       set backup_error = case when backup.is_due then s.backup_error end,
            backup_due_at = case
-             when ${isDue} then clock_timestamp()
-             when exists (select from compute where store_id = s.id and ended_at is null)
+             when not ${isWhole} then clock_timestamp()
+             when backup.is_due or exists (select from compute where store_id = s.id and ended_at is null)
              then clock_timestamp() + make_interval(secs => ${everySeconds})
            end
-     where id = ${store.id} and backup_due_at = ${store.due_at}::timestamptz`)
+      from backup where s.id = ${store.id} and s.backup_due_at = ${store.due_at}::timestamptz`)
 }
 
 /** Records that the repository has a store completely until its next start, after which another backup is due. */

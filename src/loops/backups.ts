@@ -13,12 +13,14 @@ import { insertBase, nextBase } from '../catalog/history.ts'
 import { listUnknownStores } from '../catalog/store.ts'
 import {
   awaitStart,
+  type BackupWork,
   beginBackups,
   type DueStore,
   listDueStores,
-  postponeBackup,
   recordBackup,
   recordPushed,
+  requireBackup,
+  setBackupError,
 } from '../catalog/store_backup.ts'
 import type { WorkerContext } from '../context.ts'
 import { messageOf } from '../errors.ts'
@@ -30,19 +32,22 @@ import { notedRecovery } from '../storage/replay.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 2_000
-/** Stores that are written beside each other. */
-const PLACES = 2
+/** Stores that are worked at beside each other. Backups have places of their own: each may take hours. */
+const PLACES: Readonly<Record<BackupWork, number>> = { backup: 2, wal: 4 }
 /** Between two comparisons of a store with a running compute. Commits are to be there within a minute. */
 const COMPARE_SECONDS = 15
-const PENDING_SECONDS = 2
-const RETRY_SECONDS = 60
+const RETRY_MS = 60_000
 /** Between two removals of the backups of branches that are gone, and before the first. */
 const CLEAN_MS = 86_400_000
 const FIRST_CLEAN_MS = 3_600_000
+/** With more of them, stores are read once more. */
+const MAX_MARKS = 10_000
 
 export function startBackupLoop(context: WorkerContext): Loop {
   const { catalog, config, hostId, log } = context
-  const busy = new Set<string>()
+  const busy: Readonly<Record<BackupWork, Set<string>>> = { backup: new Set(), wal: new Set() }
+  /** Until when stores are left alone after a failure. */
+  const retryAt = new Map<string, number>()
   /** The marks of the WAL that was written last: they tell whether there is more. */
   const marks = new Map<string, string>()
   let repository: Repository | undefined
@@ -50,11 +55,10 @@ export function startBackupLoop(context: WorkerContext): Loop {
 
   async function clean(from: Repository): Promise<void> {
     // The catalog's stanza is named as a store.
-    const findGone = (ids: string[]) =>
-      listUnknownStores(
-        catalog,
-        ids.filter((id) => id.startsWith('br-')),
-      )
+    const findGone = async (ids: string[]) => {
+      const stores = ids.filter((id) => id.startsWith('br-'))
+      return listUnknownStores(catalog, stores)
+    }
     try {
       const removed = await removeAbandoned(from, findGone)
       if (removed.length > 0) log.info({ stores: removed }, 'removed backups of branches that are gone')
@@ -63,25 +67,30 @@ export function startBackupLoop(context: WorkerContext): Loop {
     }
   }
 
-  async function keep(store: DueStore, into: Repository): Promise<void> {
-    busy.add(store.id)
+  const works: Readonly<Record<BackupWork, (store: DueStore, into: Repository) => Promise<unknown>>> = {
+    backup: (store, into) => backUp(context, store, into),
+    wal: (store, into) => push(store, into),
+  }
+
+  async function perform(work: BackupWork, store: DueStore, into: Repository): Promise<void> {
+    busy[work].add(store.id)
     try {
       if (await context.storage.isPacked(store)) {
         await catalog.transaction((tx) => bringBack(tx, [store.branch_id]))
-        await postponeBackup(catalog, store.id, RETRY_SECONDS, 'It is archived, and brought back for its backup.')
-        return
-      }
-      const backup = await withBackup(context, store, into)
-      if (backup) await push(store, into, backup)
+        retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
+      } else await works[work](store, into)
     } catch (error) {
       log.warn({ err: error, store: store.id }, 'could not back up a branch')
-      await postponeBackup(catalog, store.id, RETRY_SECONDS, messageOf(error))
+      retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
+      await setBackupError(catalog, store.id, messageOf(error))
     } finally {
-      busy.delete(store.id)
+      busy[work].delete(store.id)
     }
   }
 
-  async function push(store: DueStore, into: Repository, backup: NonNullable<DueStore['backup']>): Promise<void> {
+  async function push(store: DueStore, into: Repository): Promise<void> {
+    const { backup } = store
+    if (!backup) return
     const before: PushedWal = {
       segment: backup.pushed_segment,
       lsn: backup.pushed_lsn,
@@ -91,11 +100,21 @@ export function startBackupLoop(context: WorkerContext): Loop {
     const pushed = await pushWal(into, source, before)
     if (pushed === 'missing') {
       log.warn({ store: store.id }, 'WAL of a branch is gone that the repository does not have: it is backed up anew')
-      await makeBackup(context, { ...store, base: null }, into)
-      return
+      return requireBackup(catalog, store.id)
     }
     marks.set(store.id, pushed.mark)
     await recordPushed(catalog, store, pushed, COMPARE_SECONDS)
+  }
+
+  async function begin(work: BackupWork, into: Repository): Promise<void> {
+    const [taken, now] = [busy[work], performance.now()]
+    for (const [key, until] of retryAt) if (until <= now) retryAt.delete(key)
+    const rule = { hostId, series: into.series, hours: config.backupHours }
+    const due = await listDueStores(catalog, work, { ...rule, limit: PLACES[work] + taken.size + retryAt.size })
+    for (const store of due) {
+      if (taken.size >= PLACES[work]) break
+      if (!taken.has(store.id) && !retryAt.has(`${work} ${store.id}`)) void perform(work, store, into)
+    }
   }
 
   return startPeriodic(
@@ -109,37 +128,19 @@ export function startBackupLoop(context: WorkerContext): Loop {
         cleanAt = performance.now() + CLEAN_MS
         void clean(found)
       }
-      const rule = { hostId, series: found.series, hours: config.backupHours, limit: PLACES + busy.size }
-      const due = await listDueStores(catalog, rule)
-      for (const store of due) if (busy.size < PLACES && !busy.has(store.id)) void keep(store, found)
-      if (marks.size > 10 * due.length + 1_000) marks.clear()
+      await begin('wal', found)
+      await begin('backup', found)
+      if (marks.size > MAX_MARKS) marks.clear()
     },
     (error) => log.warn({ err: error }, 'could not look for branches to back up'),
   )
 }
 
-/** The newest backup of a store, made now if it is due; undefined while its base is being made. */
-async function withBackup(
-  context: WorkerContext,
-  store: DueStore,
-  repository: Repository,
-): Promise<NonNullable<DueStore['backup']> | undefined> {
-  if (store.backup && !store.backup.is_due) return store.backup
-  if (await context.storage.isToReplay(store)) {
-    const isWhole = store.backup !== null || (await backUpUnstarted(context, store, repository))
-    if (isWhole) await awaitStart(context.catalog, store)
-    else await postponeBackup(context.catalog, store.id, PENDING_SECONDS, null)
-    return undefined
-  }
-  const segment = await makeBackup(context, store, repository)
-  if (segment === undefined) return undefined
-  const pushed = store.backup?.pushed_segment ?? null
-  return {
-    segment,
-    pushed_segment: pushed !== null && pushed >= segment ? pushed : null,
-    pushed_lsn: null,
-    is_due: false,
-  }
+/** Makes a backup of a store, or goes on with its base: call again. */
+async function backUp(context: WorkerContext, store: DueStore, repository: Repository): Promise<void> {
+  if (!(await context.storage.isToReplay(store))) return makeBackup(context, store, repository)
+  if (store.backup !== null || (await backUpUnstarted(context, store, repository)))
+    await awaitStart(context.catalog, store)
 }
 
 /**
@@ -175,25 +176,15 @@ async function backUpUnstarted(
   return true
 }
 
-/** Makes a backup. Returns the segment that it needs first; undefined while its base is being made. */
-async function makeBackup(
-  context: WorkerContext,
-  store: DueStore,
-  repository: Repository,
-): Promise<string | undefined> {
+async function makeBackup(context: WorkerContext, store: DueStore, repository: Repository): Promise<void> {
   const { catalog, config, log } = context
   const base = store.base ?? (await makeBase(context, store))
-  if (base === 'pending') {
-    await postponeBackup(catalog, store.id, PENDING_SECONDS, null)
-    return undefined
-  }
-  if (!base) return undefined
+  if (base === 'pending' || !base) return
   const { number, ...facts } = base
   const pgdata = join(baseOf(homeOf(layoutOf(config), store.id), number), 'pgdata')
   const backup = await takeBackup(repository, store.id, { pgdata, ...facts })
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })
   log.info({ store: store.id, ...backup }, 'backed up a branch')
-  return facts.segment
 }
 
 /** Makes a base; undefined when the store is gone. */
