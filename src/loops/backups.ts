@@ -53,20 +53,6 @@ export function startBackupLoop(context: WorkerContext): Loop {
   let repository: Repository | undefined
   let cleanAt = performance.now() + FIRST_CLEAN_MS
 
-  async function clean(from: Repository): Promise<void> {
-    // The catalog's stanza is named as a store.
-    const findGone = async (ids: string[]) => {
-      const stores = ids.filter((id) => id.startsWith('br-'))
-      return listUnknownStores(catalog, stores)
-    }
-    try {
-      const removed = await removeAbandoned(from, findGone)
-      if (removed.length > 0) log.info({ stores: removed }, 'removed backups of branches that are gone')
-    } catch (error) {
-      log.warn({ err: error }, 'could not remove backups of branches that are gone')
-    }
-  }
-
   const works: Readonly<Record<BackupWork, (store: DueStore, into: Repository) => Promise<unknown>>> = {
     backup: (store, into) => backUp(context, store, into),
     wal: (store, into) => push(store, into),
@@ -126,7 +112,7 @@ export function startBackupLoop(context: WorkerContext): Loop {
       if (!found) return
       if (performance.now() > cleanAt) {
         cleanAt = performance.now() + CLEAN_MS
-        void clean(found)
+        void clean(context, found)
       }
       await begin('wal', found)
       await begin('backup', found)
@@ -134,6 +120,21 @@ export function startBackupLoop(context: WorkerContext): Loop {
     },
     (error) => log.warn({ err: error }, 'could not look for branches to back up'),
   )
+}
+
+/** Removes the backups of branches that are gone. */
+async function clean({ catalog, log }: WorkerContext, repository: Repository): Promise<void> {
+  // The catalog's stanza is named as a store.
+  const findGone = async (ids: string[]) => {
+    const stores = ids.filter((id) => id.startsWith('br-'))
+    return listUnknownStores(catalog, stores)
+  }
+  try {
+    const removed = await removeAbandoned(repository, findGone)
+    if (removed.length > 0) log.info({ stores: removed }, 'removed backups of branches that are gone')
+  } catch (error) {
+    log.warn({ err: error }, 'could not remove backups of branches that are gone')
+  }
 }
 
 /** Makes a backup of a store, or goes on with its base: call again. */

@@ -1,17 +1,16 @@
-import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { withTimeout } from '../race.ts'
 import type { CloneKind } from '../host/clone_kind.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import type { CopyPlan } from './copier.ts'
+import { programBeside, runDetached, throwNoted } from './detached.ts'
 import { cloneDataDirectory } from './reflink.ts'
-import { fenceText, isEffectCode, outcomeOf, spawnEffect } from '../host/effect.ts'
-import { dropLog, openLog } from '../host/logs.ts'
+import { fenceText, isEffectCode, outcomeOf } from '../host/effect.ts'
+import { dropLog } from '../host/logs.ts'
 import { waitStopped } from '../host/server_lock.ts'
 
-// In this directory, and compiled exactly when this file is.
-const COPIER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'copier.ts' : 'copier.js', import.meta.url))
+const COPIER = programBeside(import.meta.url, 'copier')
+
 export interface FillOptions {
   readonly removed: string
   readonly logFile: string
@@ -20,9 +19,6 @@ export interface FillOptions {
   /** How the filesystem of the stores copies files. */
   readonly cloneKind: () => Promise<CloneKind>
 }
-
-/** Most copies of small stores take less. */
-const CAP_SECONDS = 0.5
 
 /**
  * Fills a store's data directory by starting a copier, or joins a running one. Returns `pending` after half a second,
@@ -36,20 +32,9 @@ export async function fillDataDirectory(plan: CopyPlan, options: FillOptions): P
   const { removed, logFile, cacheDir, fence } = options
   // A copier that failed late, after the call that began it: a new one would remove its message.
   throwFailure(plan.home)
-  const log = openLog(logFile)
-  const program = [process.execPath, '--disable-warning=ExperimentalWarning', COPIER]
   const gid = plan.owner ? String(plan.owner.gid) : '-'
-  const args = ['copy', plan.home, fenceText(fence), gid, removed, plan.parent ? plan.from : '-', ...program]
-  // The compile cache halves the run time of the copier.
-  const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
-  child.stdin?.end(JSON.stringify(plan))
-  closeSync(log.file)
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', resolve)
-  })
-  child.unref()
-  const code = await withTimeout(ended, CAP_SECONDS * 1000, 'late')
+  const args = ['copy', plan.home, fenceText(fence), gid, removed, plan.parent ? plan.from : '-', ...COPIER]
+  const code = await runDetached({ args, input: JSON.stringify(plan), logFile, cacheDir })
   if (code === 'late') return 'pending'
   if (isEffectCode(code)) {
     const outcome = outcomeOf(code, '')
@@ -68,10 +53,4 @@ function resultIn(home: string): Progress {
   return 'pending'
 }
 
-function throwFailure(home: string): void {
-  const failure = join(home, 'copy.error')
-  if (!existsSync(failure)) return
-  const message = readFileSync(failure, 'utf8')
-  rmSync(failure, { force: true })
-  throw new Error(message)
-}
+const throwFailure = (home: string): void => throwNoted(join(home, 'copy.error'))

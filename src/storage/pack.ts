@@ -6,19 +6,17 @@
  *
  * Either is renamed into its place when it is whole, so where there is a `pgdata` it is whole, and counts.
  */
-import { closeSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { fenceText, isEffectCode, outcomeOf, runEffect, spawnEffect } from '../host/effect.ts'
+import { fenceText, isEffectCode, outcomeOf, runEffect } from '../host/effect.ts'
 import type { Fence, Progress } from '../host/fence.ts'
-import { openLog } from '../host/logs.ts'
 import { waitStopped } from '../host/server_lock.ts'
-import { withTimeout } from '../race.ts'
+import { programBeside, runDetached, throwNoted } from './detached.ts'
 
-const PACKER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? 'packer.ts' : 'packer.js', import.meta.url))
-/** Small stores take less. */
-const CAP_SECONDS = 0.5
+const PACKER = programBeside(import.meta.url, 'packer')
+/** A packer that is told to end takes less, in seconds. */
+const END_SECONDS = 0.5
 
 export const PACKED_FILE = 'data.tar.zst'
 /** What a packer that was killed may leave. */
@@ -54,7 +52,7 @@ export async function unpackStore(home: string, options: PackOptions): Promise<P
   const isDone = () => existsSync(join(home, 'pgdata'))
   if (!isDone()) return runPacker(home, 'unpack', isDone, options)
   await runEffect(['end', home])
-  if ((await waitStopped(home, CAP_SECONDS)) === 'pending') return 'pending'
+  if ((await waitStopped(home, END_SECONDS)) === 'pending') return 'pending'
   // Its last step may have been under way.
   if (!isDone()) return 'pending'
   for (const left of [PACKED_FILE, PACKING_FILE, PACKED_DATA, UNPACKING, PACK_ERROR])
@@ -69,28 +67,12 @@ async function runPacker(
   { logFile, cacheDir, fence }: PackOptions,
 ): Promise<Progress> {
   throwFailure(home)
-  const log = openLog(logFile)
-  const program = [process.execPath, '--disable-warning=ExperimentalWarning', PACKER, what, home]
-  const args = ['pack', home, fenceText(fence), what === 'pack' ? 'yes' : 'no', ...program]
-  const child = spawnEffect(args, log.file, { NODE_COMPILE_CACHE: cacheDir })
-  child.stdin?.end()
-  closeSync(log.file)
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.once('error', reject)
-    child.once('exit', resolve)
-  })
-  child.unref()
-  const code = await withTimeout(ended, CAP_SECONDS * 1000, 'late')
+  const args = ['pack', home, fenceText(fence), what === 'pack' ? 'yes' : 'no', ...PACKER, what, home]
+  const code = await runDetached({ args, logFile, cacheDir })
   if (code === 'late') return 'pending'
   if (isEffectCode(code) && outcomeOf(code, '') === 'gone') throw new Error('The branch was removed.')
   throwFailure(home)
   return isDone() && (await waitStopped(home, 0)) === 'done' ? 'done' : 'pending'
 }
 
-function throwFailure(home: string): void {
-  const failure = join(home, PACK_ERROR)
-  if (!existsSync(failure)) return
-  const message = readFileSync(failure, 'utf8')
-  rmSync(failure, { force: true })
-  throw new Error(message)
-}
+const throwFailure = (home: string): void => throwNoted(join(home, PACK_ERROR))

@@ -130,10 +130,10 @@ export function ProjectDeletion({ projectId }: { readonly projectId: string }) {
 function Freed({ usage }: { readonly usage: BranchUsage | ProjectUsage }) {
   const { frees_bytes: freed } = usage.deletion
   if (freed === undefined) return null
+  const what = isKept(usage) ? 'Its data, once it is removed, frees' : 'That frees'
   return (
     <p>
-      {isKept(usage) ? 'Its data, once it is removed, frees' : 'That frees'} <strong>{amountOf(usage, freed)}</strong>{' '}
-      on the disk
+      {what} <strong>{amountOf(usage, freed)}</strong> on the disk
       {usage.measured_at && (
         <>
           {' '}
