@@ -31,7 +31,7 @@ export async function fetchStore(
   const backup = (await listBackups(repository, store)).at(-1)
   if (!backup) return undefined
   const end = await fetchWalEnd(repository, store)
-  const fetched = { backup, until: end?.read_at ?? null }
+  const fetched = { backup, until: end && isLater(end, backup) ? end.read_at : null }
   if (existsSync(join(home, 'pgdata'))) return fetched
   const making = join(home, 'pgdata.making')
   await rm(making, { recursive: true, force: true })
@@ -47,6 +47,10 @@ export async function fetchStore(
   await syncDirectory(home)
   return fetched
 }
+
+/** A backup itself holds WAL up to its own position. */
+const isLater = (end: WalEnd, backup: StoredBackup): boolean =>
+  !backup.recovery && (lsnPosition(end.lsn) ?? 0) > (lsnPosition(backup.lsn) ?? 0)
 
 interface WalPlace {
   readonly stanza: readonly string[]
@@ -68,9 +72,11 @@ async function fetchWal(
   let [last, isArchived] = [backup.segment, false]
   for (let name = last; await fetchWalFile(repository, stanza, wal, name); name = nextSegment(name))
     [last, isArchived] = [name, true]
-  // The backup itself holds WAL up to its own position.
-  const isLater = end && (lsnPosition(end.lsn) ?? 0) > (lsnPosition(backup.lsn) ?? 0)
-  if (isLater && segmentPosition(end.segment) >= segmentPosition(isArchived ? nextSegment(last) : last)) {
+  if (
+    end &&
+    isLater(end, backup) &&
+    segmentPosition(end.segment) >= segmentPosition(isArchived ? nextSegment(last) : last)
+  ) {
     // Replay would end at the gap without a word.
     if (end.segment !== (isArchived ? nextSegment(last) : last))
       throw new BackupError(`The repository has a gap in the WAL of ${store}, after ${last}.`)
