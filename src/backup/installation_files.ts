@@ -49,7 +49,7 @@ export interface FoundSeries extends SeriesFacts {
  */
 export async function listSeries(repository: Repository, catalog: string): Promise<FoundSeries[]> {
   const found: FoundSeries[] = []
-  let closed: unknown
+  let closed: UsageError | undefined
   for (const series of (await repository.list('neap')).filter((name) => /^[0-9a-f]{8}$/.test(name))) {
     try {
       const described = await repository.get(facts(series))
