@@ -20,18 +20,26 @@ const NOT_THERE = 1
 
 /**
  * Makes the data directory of a store from its newest backup and the WAL after that, which its first start replays.
- * A directory that is there already is left as it is. Returns undefined when the repository has no backup of it.
+ * A directory that is there already is left as it is. Returns undefined when the repository has no backup of it from
+ * before the moment.
+ * @param at the moment to which it is replayed, RFC 3339; without it all that the repository has. A moment between the
+ *   backup of a branch that had never been started and the next one leads to that backup
  * Errors: BackupError, UsageError, the system's.
  */
 export async function fetchStore(
   repository: Repository,
   store: string,
   home: string,
+  at?: string,
 ): Promise<FetchedStore | undefined> {
-  const backup = (await listBackups(repository, store)).at(-1)
+  const backups = await listBackups(repository, store)
+  // Milliseconds round down.
+  const atMs = at === undefined ? Infinity : Date.parse(at)
+  const backup = backups.findLast(({ made_at }) => Date.parse(made_at) < atMs)
   if (!backup) return undefined
   const end = await fetchWalEnd(repository, store)
-  const fetched = { backup, until: end && isLater(end, backup) ? end.read_at : null }
+  const until = end && isLater(end, backup) ? end.read_at : null
+  const fetched = { backup, until: at !== undefined && until !== null && Date.parse(until) > atMs ? at : until }
   if (existsSync(join(home, 'pgdata'))) return fetched
   const making = join(home, 'pgdata.making')
   await rm(making, { recursive: true, force: true })
@@ -39,7 +47,10 @@ export async function fetchStore(
   const stanza = [`--stanza=${stanzaOf(repository, store)}`, `--pg1-path=${making}`]
   await repository.run(['restore', ...stanza, `--set=${backup.label}`, '--type=none'])
   if (backup.backup_label !== null) await writeFile(join(making, 'backup_label'), backup.backup_label, { mode: 0o600 })
-  const recovery = backup.recovery ?? (await fetchWal(repository, store, { stanza, backup, end, making }))
+  const beyond = backups.find(({ started_at }) => Date.parse(started_at) > atMs)
+  const place = { stanza, backup, end, making, upto: beyond && (lsnPosition(beyond.lsn) ?? undefined) }
+  const target = at === undefined ? {} : { target: { timestamp: at } }
+  const recovery = backup.recovery ?? { ...(await fetchWal(repository, store, place)), ...target }
   await writeFile(join(making, 'recovery.signal'), '', { mode: 0o600 })
   await noteRecovery(home, recovery)
   await syncFilesystem(making)
@@ -58,28 +69,33 @@ interface WalPlace {
   readonly end: WalEnd | undefined
   /** The data directory. */
   readonly making: string
+  /** All WAL that is needed begins before this position; undefined: all that there is. */
+  readonly upto: number | undefined
 }
 
 /** Puts the WAL after a backup into its data directory. Errors: BackupError, if there is a gap in it. */
 async function fetchWal(
   repository: Repository,
   store: string,
-  { stanza, backup, end, making }: WalPlace,
+  { stanza, backup, end, making, upto = Infinity }: WalPlace,
 ): Promise<Recovery> {
   const wal = join(making, 'pg_wal')
   const timeline = timelineOf(backup.segment)
   if (parseInt(timeline, 16) > 1) await fetchWalFile(repository, stanza, wal, `${timeline}.history`)
   let [last, isArchived] = [backup.segment, false]
-  for (let name = last; await fetchWalFile(repository, stanza, wal, name); name = nextSegment(name))
-    [last, isArchived] = [name, true]
+  for (let name = last; segmentPosition(name) < upto; name = nextSegment(name)) {
+    if (!(await fetchWalFile(repository, stanza, wal, name))) break
+    ;[last, isArchived] = [name, true]
+  }
+  const next = isArchived ? nextSegment(last) : last
   if (
     end &&
     isLater(end, backup) &&
-    segmentPosition(end.segment) >= segmentPosition(isArchived ? nextSegment(last) : last)
+    segmentPosition(next) < upto &&
+    segmentPosition(end.segment) >= segmentPosition(next)
   ) {
     // Replay would end at the gap without a word.
-    if (end.segment !== (isArchived ? nextSegment(last) : last))
-      throw new BackupError(`The repository has a gap in the WAL of ${store}, after ${last}.`)
+    if (end.segment !== next) throw new BackupError(`The repository has a gap in the WAL of ${store}, after ${last}.`)
     await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
     last = end.segment
   }

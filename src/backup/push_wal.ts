@@ -24,7 +24,7 @@ export type Pushed = (PushedWal & { readonly isWhole: boolean }) | 'missing'
 /**
  * Writes new WAL of a store to the repository, also while its server runs. `missing`: a segment is gone.
  * @param home the directory of the store
- * @param first the segment that its newest backup needs first
+ * @param first the segment from which on the repository is to have all
  * @returns the WAL there now; not whole when there is more
  */
 export async function pushWal(

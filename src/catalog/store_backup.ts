@@ -20,6 +20,8 @@ export interface DueStore {
   /** Its newest backup in this series, with the WAL after it that the repository has; null before the first. */
   readonly backup: {
     readonly segment: string
+    /** The segment from which on the repository has, or is to have, all WAL; of an earlier backup. */
+    readonly first_segment: string
     readonly pushed_segment: string | null
     readonly pushed_lsn: string | null
   } | null
@@ -31,6 +33,10 @@ export interface DueStore {
 const BASE_AGE = sql`interval '1 hour'`
 /** WAL of less is not worth a backup: it may be that of a start and a stop. */
 const LEAST_WAL_BYTES = 65_536
+
+/** Whether a backup has the timeline of the one before it in its series: the first eight digits of a segment. */
+const GOES_ON = sql`
+  store_backup.series = excluded.series and left(store_backup.segment, 8) = left(excluded.segment, 8)`
 
 /** The parts of the work: to make a backup of a store, which may take hours, and to write the WAL after its last. */
 export type BackupWork = 'backup' | 'wal'
@@ -60,7 +66,8 @@ export function listDueStores(
   return db.rows(sql`
     select s.id, s.branch_id, s.number, coalesce(s.backup_due_at, s.created_at) as due_at,
            case when k.store_id is not null then jsonb_build_object(
-             'segment', k.segment, 'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text) end as backup,
+             'segment', k.segment, 'first_segment', k.first_segment,
+             'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text) end as backup,
            (select jsonb_build_object('number', b.number, 'started_at', b.started_at, 'made_at', b.made_at,
                                       'lsn', b.lsn::text, 'segment', b.segment)
               from base b
@@ -83,7 +90,14 @@ export async function requireBackup(db: Db, storeId: string): Promise<void> {
     update store_backup set is_due = true, lsn = '0/0', made_at = clock_timestamp() where store_id = ${storeId}`)
 }
 
-/** Records a new backup of a store: the WAL after it is yet to be written. */
+/** Gives up WAL from before the newest backup, which is gone: moments before that are lost. */
+export async function skipLostWal(db: Db, storeId: string): Promise<void> {
+  await db.rows(sql`
+    update store_backup set first_segment = segment, pushed_segment = null, pushed_lsn = null
+     where store_id = ${storeId}`)
+}
+
+/** Records a new backup of a store. The WAL goes on from the backup before, unless the timeline is another. */
 export async function recordBackup(
   db: Db,
   storeId: string,
@@ -100,17 +114,17 @@ export async function recordBackup(
 ): Promise<void> {
   const { series, label, started_at, made_at, lsn, segment, bytes, stored_bytes } = backup
   await db.rows(sql`
-    insert into store_backup (store_id, series, label, started_at, made_at, lsn, segment, bytes, stored_bytes)
+    insert into store_backup (store_id, series, label, started_at, made_at, lsn, segment, first_segment, bytes,
+                              stored_bytes)
     select id, ${series}, ${label}, ${started_at}::timestamptz, ${made_at}::timestamptz, ${lsn}::pg_lsn, ${segment},
-           ${bytes}, ${stored_bytes}
+           ${segment}, ${bytes}, ${stored_bytes}
       from store where id = ${storeId}
     on conflict (store_id) do update
        set series = excluded.series, label = excluded.label, started_at = excluded.started_at,
            made_at = excluded.made_at, lsn = excluded.lsn, segment = excluded.segment, bytes = excluded.bytes,
            stored_bytes = excluded.stored_bytes, is_due = false,
-           pushed_segment = case when store_backup.series = excluded.series
-                                  and store_backup.pushed_segment >= excluded.segment
-                                 then store_backup.pushed_segment end,
+           first_segment = case when ${GOES_ON} then store_backup.first_segment else excluded.segment end,
+           pushed_segment = case when ${GOES_ON} then store_backup.pushed_segment end,
            pushed_lsn = null, pushed_at = null`)
 }
 

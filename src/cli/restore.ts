@@ -1,4 +1,4 @@
-import { Command, type Option } from 'commander'
+import { Command, InvalidArgumentError, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import type { Restored } from '../supervisor/restore_machine.ts'
@@ -6,10 +6,14 @@ import { terminalProgress } from '../supervisor/progress.ts'
 import { print } from './print.ts'
 import { accessOf, givenPassphrase, reachesRepository, type RepositoryFlags } from './repository.ts'
 import { moment } from './table.ts'
+import { pastMoment } from './values.ts'
 
 interface Flags extends Overrides, RepositoryFlags {
   readonly from: string
   readonly series?: string
+  readonly project?: string
+  readonly branch?: string
+  readonly at?: string
   readonly json?: boolean
 }
 
@@ -19,22 +23,33 @@ export function restoreCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command
     .summary('Restore a Neap from the repository of its backups, on an empty machine.')
     .description(
       'Restore a Neap to an empty data directory, from the repository that neap backup has written: ' +
-        'all branches under the same ids, hosts and passwords. If it is interrupted, run it again.',
+        'all branches under the same ids, hosts and passwords, or a part, as it is or as it was. ' +
+        'If it is interrupted, run it again.',
     )
     .addOption(dataDir)
     .requiredOption('--from <repository>', '/mnt/backups, s3://bucket/path or sftp://user@host/path')
     .option('--series <series>', 'which backups, where several machines wrote to the repository; else the latest')
+    .option('--project <project>', 'only this project, by id or name')
+    .option('--branch <branch>', 'only this branch, by id or name')
+    .option('--at <moment>', 'as it was at a moment like 2027-01-31T12:00:00Z, or some time ago like 2h', momentOf)
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const { restoreMachine } = await import('../supervisor/restore_machine.ts')
       const passphrase = await givenPassphrase(flags, env)
       if (passphrase === undefined)
         throw new UsageError("Give the repository's passphrase in NEAP_BACKUP_PASSPHRASE or by --passphrase-file.")
-      const { from: location, series } = flags
-      const options = { ...accessOf(flags, env), location, passphrase, series }
+      const { from: location, series, project, branch, at } = flags
+      const options = { ...accessOf(flags, env), location, passphrase, selection: { series, project, branch, at } }
       const restored = await restoreMachine(loadConfig(flags), options, terminalProgress())
       print(flags.json ? JSON.stringify(restored) : shown(restored))
     })
+}
+
+function momentOf(text: string): string {
+  const past = pastMoment(text)
+  if ('lsn' in past) throw new InvalidArgumentError('It takes a time: branches have no position in common.')
+  if (Date.parse(past.timestamp) > Date.now()) throw new InvalidArgumentError('It lies ahead.')
+  return past.timestamp
 }
 
 function shown({ hostname, until, stores, lost }: Restored): string {
@@ -42,7 +57,7 @@ function shown({ hostname, until, stores, lost }: Restored): string {
   for (const { branch_name, branch_id, until: saved } of stores)
     lines.push(`  ${branch_name} (${branch_id}) as of ${moment(saved)}`)
   for (const { branch_name, branch_id } of lost)
-    lines.push(`  ${branch_name} (${branch_id}) is lost: the repository has no backup of it yet`)
+    lines.push(`  ${branch_name} (${branch_id}) is lost: the repository has no backup of it from then`)
   lines.push('Start it with: npx neap up')
   return lines.join('\n')
 }

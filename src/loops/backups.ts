@@ -21,6 +21,7 @@ import {
   recordPushed,
   requireBackup,
   setBackupError,
+  skipLostWal,
 } from '../catalog/store_backup.ts'
 import type { WorkerContext } from '../context.ts'
 import { messageOf } from '../errors.ts'
@@ -82,8 +83,9 @@ export function startBackupLoop(context: WorkerContext): Loop {
       lsn: backup.pushed_lsn,
       mark: backup.pushed_lsn === null ? '' : (marks.get(store.id) ?? ''),
     }
-    const source = { id: store.id, home: homeOf(layoutOf(config), store.id), first: backup.segment }
+    const source = { id: store.id, home: homeOf(layoutOf(config), store.id), first: backup.first_segment }
     const pushed = await pushWal(into, source, before)
+    if (pushed === 'missing' && backup.first_segment !== backup.segment) return skipLostWal(catalog, store.id)
     if (pushed === 'missing') {
       log.warn({ store: store.id }, 'WAL of a branch is gone that the repository does not have: it is backed up anew')
       return requireBackup(catalog, store.id)

@@ -31,6 +31,8 @@ const NOTHING: PushedWal = { segment: null, lsn: null, mark: '' }
 /** The backup of the catalog, in the file `catalog` beside its configuration. */
 export interface CatalogBackup extends Pick<StoredBackup, 'made_at' | 'segment'> {
   readonly series: string
+  /** The segment from which on the repository has, or is to have, all WAL; of an earlier backup. */
+  readonly first_segment?: string
   readonly pushed_segment: string | null
   /** Commits until then are in the repository; null while only the backup is. RFC 3339. */
   readonly pushed_at: string | null
@@ -87,12 +89,12 @@ async function backUpCatalog(options: Options, repository: Repository, before: P
   const known = await readCatalogBackup(config)
   const isCurrent = known?.series === repository.series && !isLost
   const isOld = !known || Date.now() - Date.parse(known.made_at) > config.backupHours * HOUR_MS
-  const state = isCurrent && !isOld ? known : await makeBackup(options, home, repository)
+  const state = isCurrent && !isOld ? known : await makeBackup(options, home, repository, isCurrent ? known : undefined)
   const pushed_at = new Date().toISOString()
   const last = state === known && before.segment === state.pushed_segment ? before : undefined
   const pushed = await pushWal(
     repository,
-    { id: CATALOG, home, first: state.segment },
+    { id: CATALOG, home, first: state.first_segment ?? state.segment },
     last ?? { ...NOTHING, segment: state.pushed_segment },
   )
   if (pushed === 'missing') {
@@ -113,7 +115,13 @@ export async function readCatalogBackup(config: Config): Promise<CatalogBackup |
   return text && (JSON.parse(text.toString('utf8')) as CatalogBackup)
 }
 
-async function makeBackup({ config, secrets }: Options, home: string, repository: Repository): Promise<CatalogBackup> {
+/** @param before the backup whose WAL goes on */
+async function makeBackup(
+  { config, secrets }: Options,
+  home: string,
+  repository: Repository,
+  before: CatalogBackup | undefined,
+): Promise<CatalogBackup> {
   const layout = layoutOf(config)
   await describeSeries(repository, { host_id: await hostId(config.dataDir), hostname: hostname() })
   await removeBases(home)
@@ -133,5 +141,9 @@ async function makeBackup({ config, secrets }: Options, home: string, repository
   const backup = await takeBackup(repository, CATALOG, source)
   await removeBases(home)
   const { made_at, segment } = backup
-  return { series: repository.series, made_at, segment, pushed_segment: null, pushed_at: null }
+  const wal = {
+    first_segment: before?.first_segment ?? before?.segment ?? segment,
+    pushed_segment: before?.pushed_segment ?? null,
+  }
+  return { series: repository.series, made_at, segment, ...wal, pushed_at: null }
 }

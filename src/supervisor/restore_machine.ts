@@ -1,19 +1,27 @@
 /*
- * Restores an installation from the repository of its backups to an empty data directory: the same ids, hosts and
- * passwords. It may be interrupted, and repeated.
+ * Restores an installation, or a part of it, from the repository of its backups to an empty data directory: the same
+ * ids, hosts and passwords. It may be interrupted, and repeated.
  */
 import { existsSync, readdirSync } from 'node:fs'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RepositoryAccess } from '../backup/location.ts'
 import { fetchStore } from '../backup/fetch_store.ts'
 import { fetchFiles, type FoundSeries, listSeries } from '../backup/installation_files.ts'
 import { requirePgBackRest } from '../backup/pgbackrest.ts'
 import { beginSeries, configureRepository, NO_SERIES, openRepository, type Repository } from '../backup/repository.ts'
-import { openCatalog } from '../catalog/catalog.ts'
+import { listBackups } from '../backup/stanza.ts'
+import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { dropSlots } from '../catalog/catalog_wal.ts'
 import { findInstallation, raiseEpoch } from '../catalog/installation.ts'
-import { beginAnew, listStoresToFetch, type StoreToFetch } from '../catalog/restored.ts'
+import {
+  beginAnew,
+  findParts,
+  keepOnly,
+  listStoresToFetch,
+  type RestoredPart,
+  type StoreToFetch,
+} from '../catalog/restored.ts'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { hostId } from '../host/id.ts'
@@ -26,12 +34,12 @@ import { lockDataDir, makeDirectories } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { writeInstallationFiles } from './installation_files.ts'
 import type { ProgressReporter } from './progress.ts'
+import { beginRestore, endRestore, isUnfinished, type Selection } from './unfinished_restore.ts'
 
 export interface RestoreOptions extends RepositoryAccess {
   readonly location: string
   readonly passphrase: string
-  /** The series to restore; without it the latest. */
-  readonly series?: string | undefined
+  readonly selection: Selection
 }
 
 /** A restored branch. */
@@ -50,12 +58,9 @@ export interface Restored {
   readonly lost: readonly Omit<StoreToFetch, 'id'>[]
 }
 
-/** A file that is there until a restore is complete. */
-const unfinished = (dataDir: string): string => join(dataDir, 'backup/restoring')
-
 /** Errors: UsageError, if a restore of a data directory is not complete. */
 export function requireRestored({ dataDir }: Config): void {
-  if (existsSync(unfinished(dataDir)))
+  if (isUnfinished(dataDir))
     throw new UsageError(
       `The restore of ${dataDir} is not complete: run npx neap restore again, or remove that directory.`,
     )
@@ -74,20 +79,22 @@ export async function restoreMachine(
   if (!lock) throw new UsageError(`Neap runs on ${config.dataDir}: name an empty directory with --data-dir.`)
   try {
     await configureRepository(config.dataDir, options.location, options)
-    await writeFile(unfinished(config.dataDir), '')
+    const selection = await beginRestore(config.dataDir, options.selection)
     const warning = await openImage(config.dataDir)
     if (warning) progress.say(warning)
-    const { found, repository } = await chooseSeries(config, options)
+    const { found, repository } = await chooseSeries(config, options.location, selection)
     const files = await fetchFiles(repository)
     if (!files) throw new UsageError(`The repository has no keys of ${found.series}.`)
     await writeInstallationFiles(config, files)
     const catalogHome = join(layoutOf(config).dataDir, 'catalog')
-    if (!(await progress.during('fetching the catalog', fetchStore(repository, CATALOG, catalogHome))))
-      throw new UsageError(`The repository has no backup of the catalog of ${found.series}.`)
-    const { stores, lost } = await restoreStores(config, repository, progress)
+    const fetching = fetchStore(repository, CATALOG, catalogHome, selection.at)
+    const fetched = await progress.during('fetching the catalog', fetching)
+    if (!fetched) throw await noCatalog(repository, selection)
+    const { stores, lost } = await restoreStores(config, repository, selection, progress)
     await beginSeries(config.dataDir)
-    await rm(unfinished(config.dataDir))
-    return { series: found.series, hostname: found.hostname, until: found.read_at, stores, lost }
+    await endRestore(config.dataDir)
+    const until = fetched.until ?? fetched.backup.made_at
+    return { series: found.series, hostname: found.hostname, until, stores, lost }
   } finally {
     await closeImage(config.dataDir)
     await lock.release()
@@ -101,13 +108,24 @@ function requireEmpty({ dataDir, catalogUrl }: Config): void {
   const branches = join(dataDir, 'branches')
   // It may be a link into an image that is not mounted, with no branch in it yet.
   const isUsed = existsSync(join(dataDir, 'catalog')) || (existsSync(branches) && readdirSync(branches).length > 0)
-  if (isUsed && !existsSync(unfinished(dataDir)))
+  if (isUsed && !isUnfinished(dataDir))
     throw new UsageError(`${dataDir} has the data of a Neap: name an empty directory with --data-dir.`)
+}
+
+async function noCatalog(repository: Repository, { at }: Selection): Promise<UsageError> {
+  const [first] = await listBackups(repository, CATALOG)
+  if (!first || at === undefined)
+    return new UsageError(`The repository has no backup of the catalog of ${repository.series}.`)
+  return new UsageError(
+    `The backups of ${repository.series} begin at ${first.made_at}, and an earlier series is named by --series. ` +
+      'Remove the data directory before you try another moment.',
+  )
 }
 
 async function chooseSeries(
   config: Config,
-  { location, series }: RestoreOptions,
+  location: string,
+  { series }: Selection,
 ): Promise<{ found: FoundSeries; repository: Repository }> {
   const repository = await openRepository(config.dataDir, config.pgBackRest, NO_SERIES)
   const all = await listSeries(repository, CATALOG)
@@ -121,13 +139,14 @@ async function chooseSeries(
   return { found, repository: { ...repository, series: found.series } }
 }
 
-async function restoreStores(config: Config, repository: Repository, progress: ProgressReporter) {
+async function restoreStores(config: Config, repository: Repository, selection: Selection, progress: ProgressReporter) {
   const secrets = await loadOrCreateSecrets(config.secretFile)
   const host = await hostId(config.dataDir)
   const storage = localStorage({ ...config, id: host, secrets: secrets.stores, log: () => {} })
   const { target, ...server } = await openEmbeddedCatalog(config, secrets, storage, progress)
   const catalog = openCatalog(target, 2, () => {})
   try {
+    await keepSelected(catalog, selection)
     const wanted = await listStoresToFetch(catalog, host)
     const stores: RestoredStore[] = []
     const lost: Omit<StoreToFetch, 'id'>[] = []
@@ -135,7 +154,7 @@ async function restoreStores(config: Config, repository: Repository, progress: P
       const home = homeOf(layoutOf(config), id)
       await mkdir(home, { recursive: true, mode: 0o711 })
       const what = `fetching ${branch.branch_name} (${index + 1} of ${wanted.length})`
-      const fetched = await progress.during(what, fetchStore(repository, id, home))
+      const fetched = await progress.during(what, fetchStore(repository, id, home, selection.at))
       if (fetched) stores.push({ ...branch, until: fetched.until ?? fetched.backup.made_at })
       else lost.push(branch)
     }
@@ -149,3 +168,23 @@ async function restoreStores(config: Config, repository: Repository, progress: P
     await server.stop()
   }
 }
+
+/** Errors: UsageError. */
+async function keepSelected(catalog: Catalog, { project, branch, at }: Selection): Promise<void> {
+  if (project === undefined && branch === undefined) return
+  const [part, ...others] = await findParts(catalog, project, branch)
+  const name = branch === undefined ? `project ${project}` : `branch ${branch}`
+  if (!part)
+    throw new UsageError(
+      `There was no ${name} ${at === undefined ? 'at the end; --at goes back to when there was' : `at ${at}`}. ` +
+        'Remove the data directory before you try again.',
+    )
+  if (others.length > 0)
+    throw new UsageError(
+      `There are several: name one by its id (${[part, ...others].map(idOf).join(', ')}). ` +
+        'Remove the data directory before you try again.',
+    )
+  await catalog.transaction((tx) => keepOnly(tx, part))
+}
+
+const idOf = ({ project_id, branch_id }: RestoredPart): string => branch_id ?? project_id

@@ -19,7 +19,7 @@ import { peer } from '../clients/peers.ts'
 import { query } from '../clients.ts'
 import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
 import { kill, processesOf, until } from '../processes.ts'
-import { branchOff, endpointOf, firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, endpointOf, firstPlace, newProject, type Place, suspend } from '../project.ts'
 import { type S3, startS3 } from './s3.ts'
 
 /* Backups in a repository elsewhere, and a machine that is lost. */
@@ -239,6 +239,89 @@ test('the backups of a branch that is gone are removed once their time is over',
   assert.deepEqual(await removeAbandoned(opened, findGone, new Date(Date.now() + 8 * 86_400_000)), [gone.branch_id])
   for (const kind of ['backup', 'archive']) assert.ok(!existsSync(join(repository, kind, stanza)), kind)
   assert.ok(existsSync(join(repository, 'backup', `${opened.series}-${main.branch_id}`)))
+})
+
+/** Commits one row after the other. Returns a moment between two of them, and the rows that were there then. */
+async function commitAround(place: Place): Promise<{ at: string; rows: number }> {
+  await query(neap, place.uri, 'create table if not exists numbered (number int)')
+  let [at, rows] = ['', 0]
+  for (let number = 1; number <= 20; number++) {
+    await query(neap, place.uri, `insert into numbered values (${number})`)
+    if (number !== 12) continue
+    const [row] = await query<{ at: string }>(
+      neap,
+      place.uri,
+      `select to_char(clock_timestamp() at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at`,
+    )
+    ;[at, rows] = [row?.at ?? '', number]
+  }
+  return { at, rows }
+}
+
+const NUMBERED = 'select count(*)::int as count, max(number) as last from numbered'
+
+/** Restores a part beside the running Neap, and calls `look` on it. */
+async function restorePart(args: readonly string[], look: (restored: Neap) => Promise<void>): Promise<void> {
+  const { code, stderr, dataDir } = await restore(repository, { args })
+  assert.equal(code, 0, stderr)
+  const restored = await startNeap({ dataDir, env: PROGRAM })
+  try {
+    await look(restored)
+  } finally {
+    await restored.stop()
+  }
+}
+
+/** The place on a Neap that serves on another port. */
+function uriAt(restored: Neap, { uri }: Place): string {
+  const there = new URL(uri)
+  there.port = String(restored.ready.proxy_port)
+  return String(there)
+}
+
+test('one branch is restored as it was at a moment, with its id and passwords and nothing else', async () => {
+  const child = await branchOff(neap, main)
+  await fill(child, 100)
+  await saved(child)
+  const { at, rows } = await commitAround(child)
+  await saved(child)
+  const { project_id, branch_id } = child
+  await restorePart(['--branch', branch_id, '--at', at], async (restored) => {
+    const { branches } = await restored.call('GET /projects/:project_id/branches', { params: { project_id } })
+    assert.deepEqual(
+      branches.map(({ id, default: isDefault, parent_id }) => ({ id, isDefault, parent_id })),
+      [{ id: branch_id, isDefault: true, parent_id: undefined }],
+    )
+    assert.deepEqual(await query(restored, uriAt(restored, child), NUMBERED), [{ count: rows, last: rows }])
+  })
+  const early = await restore(repository, { args: ['--branch', branch_id, '--at', '2020-01-01T00:00:00Z'] })
+  assert.equal(early.code, 1)
+  assert.match(early.stderr, /The backups of [0-9a-f]{8} begin at 20/)
+  await leaveNothing(early.dataDir)
+})
+
+test('a project that was deleted is restored as it was before', async () => {
+  const project = await newProject(neap)
+  const hash = await fill(project, 500)
+  await saved(project)
+  const { rows, at } = await commitAround(project)
+  await saved(project)
+  const { project_id } = project
+  await neap.call('DELETE /projects/:project_id', { params: { project_id } })
+  await command(['backup', 'run'])
+  const absent = await restore(repository, { args: ['--project', project_id] })
+  assert.equal(absent.code, 1)
+  assert.match(absent.stderr, /There was no project .* at the end; --at goes back/)
+  await leaveNothing(absent.dataDir)
+  await restorePart(['--project', project_id, '--at', at], async (restored) => {
+    const { projects } = await restored.call('GET /projects', {})
+    assert.deepEqual(
+      projects.map(({ id }) => id),
+      [project_id],
+    )
+    assert.deepEqual(await query(restored, uriAt(restored, project), HASH), hash)
+    assert.deepEqual(await query(restored, uriAt(restored, project), NUMBERED), [{ count: rows, last: rows }])
+  })
 })
 
 test('a lost machine is restored from a bucket, with the same ids, hosts, passwords and keys', async () => {

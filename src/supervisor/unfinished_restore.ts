@@ -1,0 +1,43 @@
+/** The note of a restore that is not complete, in the data directory, with the part that it restores. */
+import { existsSync } from 'node:fs'
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { replaceFile } from '../durable_file.ts'
+import { UsageError } from '../errors.ts'
+
+/** What is restored; without any of these all that the latest series has. */
+export interface Selection {
+  /** A series of backups; without it the latest. */
+  readonly series?: string | undefined
+  /** A project, by id or name. */
+  readonly project?: string | undefined
+  /** A branch, by id or name. */
+  readonly branch?: string | undefined
+  /** The moment to go back to. RFC 3339. */
+  readonly at?: string | undefined
+}
+
+const noteIn = (dataDir: string): string => join(dataDir, 'backup/restoring')
+
+export const isUnfinished = (dataDir: string): boolean => existsSync(noteIn(dataDir))
+
+/**
+ * Notes that a restore begins, or goes on with the one that was interrupted. Returns its selection. Errors: UsageError,
+ * if that was another one.
+ */
+export async function beginRestore(dataDir: string, selection: Selection): Promise<Selection> {
+  if (!isUnfinished(dataDir)) {
+    await replaceFile(noteIn(dataDir), 0o600, Buffer.from(JSON.stringify(selection)))
+    return selection
+  }
+  const begun = JSON.parse((await readFile(noteIn(dataDir), 'utf8')) || '{}') as Selection
+  const isSame = JSON.stringify(selection) === JSON.stringify(begun)
+  if (!isSame && Object.values(selection).some((value) => value !== undefined))
+    throw new UsageError(
+      `A restore of ${dataDir} is not complete. To go on with it, leave out --series, --project, --branch and --at; ` +
+        'to begin another, remove that directory.',
+    )
+  return begun
+}
+
+export const endRestore = (dataDir: string): Promise<void> => rm(noteIn(dataDir))
