@@ -8,9 +8,10 @@ import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, query } from '../test/clients.ts'
-import { envOf, type Neap, neapRun, newDataDir, startNeap } from '../test/neap.ts'
+import type { Neap } from '../test/neap.ts'
 import { firstPlace, type Place, suspend } from '../test/project.ts'
 import { bareStart } from './load/bare_start.ts'
+import { startWithClones } from './load/clones.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
@@ -25,14 +26,8 @@ const bareAged: number[] = []
 const alone: number[] = []
 const beside: number[] = []
 
-const dataDir = newDataDir()
-if (process.getuid?.() === 0) {
-  // Room for the data, their WAL, and what the updates rewrite.
-  const size = `${Math.ceil((mib * 5) / 1024) + 6}G`
-  const made = await neapRun(['storage', 'init', '--size', size], envOf(dataDir))
-  if (made.code !== 0) throw new Error(made.stderr)
-}
-const neap = await startNeap({ dataDir })
+const neap = await startWithClones(mib)
+const { data_dir: dataDir } = neap.ready
 let mode = ''
 try {
   mode = (await neap.call('GET /status', {})).hosts[0]?.clone_mode ?? ''

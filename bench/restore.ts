@@ -4,8 +4,8 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { query } from '../test/clients.ts'
-import { startNeap } from '../test/neap.ts'
 import { firstPlace, type Place } from '../test/project.ts'
+import { startWithClones } from './load/clones.ts'
 import { percentile, report } from './samples.ts'
 
 const ROUNDS = Number(process.argv[2] ?? 10)
@@ -13,7 +13,7 @@ const ROUNDS = Number(process.argv[2] ?? 10)
 const DATA_MIB = Number(process.argv[3] ?? 10)
 const WAL_MIB = Number(process.argv[4] ?? 200)
 
-const neap = await startNeap({ env: { NEAP_HISTORY_MB: '4096' } })
+const neap = await startWithClones(DATA_MIB + WAL_MIB, { NEAP_HISTORY_MB: '4096' })
 const young: number[] = []
 const much: number[] = []
 let exact = 0

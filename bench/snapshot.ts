@@ -3,8 +3,9 @@
  * until the snapshot is taken, or until the first row.
  */
 import { query } from '../test/clients.ts'
-import { type Neap, startNeap } from '../test/neap.ts'
+import type { Neap } from '../test/neap.ts'
 import { branchOff, firstPlace, type Place } from '../test/project.ts'
+import { startWithClones } from './load/clones.ts'
 import { percentile, report } from './samples.ts'
 
 const ROUNDS = Number(process.argv[2] ?? 10)
@@ -57,7 +58,7 @@ async function deleteAndRecover(neap: Neap, place: Place): Promise<void> {
   recovered.push(performance.now() - begun)
 }
 
-const neap = await startNeap({ env: { NEAP_BRANCH_RECOVER_HOURS: '168' } })
+const neap = await startWithClones(DATA_MIB, { NEAP_BRANCH_RECOVER_HOURS: '168' })
 let mode = ''
 try {
   mode = (await neap.call('GET /status', {})).hosts[0]?.clone_mode ?? ''
