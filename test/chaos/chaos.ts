@@ -11,6 +11,7 @@ import { finale } from './finale.ts'
 import { type History, startHistory } from './history.ts'
 import { ask } from './requests.ts'
 import { type Latencies, startLatencies } from './latency.ts'
+import { removeRepository } from './repository.ts'
 import { watch } from './watch.ts'
 import { healed, open, pause, type Spot, type World } from './world.ts'
 import { write } from './writers.ts'
@@ -76,7 +77,13 @@ export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOpt
       ended = begun
     }
     say('at rest')
-    await finale(world, [new URL(firstOf(world).uri).password, world.key, other.key].map(decodeURIComponent))
+    const secrets = [
+      new URL(firstOf(world).uri).password,
+      world.key,
+      other.key,
+      world.repository?.passphrase ?? world.key,
+    ]
+    await finale(world, secrets.map(decodeURIComponent))
     await world.neap.end()
   }
 
@@ -89,6 +96,7 @@ export async function chaos({ seed, minutes, without, say = () => {} }: ChaosOpt
     return { faults, impossible, checks: world.checks, history: world.history, latencies: world.latencies }
   } finally {
     await close()
+    removeRepository(world)
   }
 }
 

@@ -8,6 +8,7 @@ import { enter } from './data.ts'
 import { HOSTILE_TENANT, hostileTenant } from './hostile.ts'
 import { crowd, deletedInUse, hungSubscriber, stuckCopies } from './neighbours.ts'
 import { foreignWorker, longRecovery, restoredCatalog } from './operators.ts'
+import { canBackUp, drill, lostMachine } from './repository.ts'
 import { catalogOf, DRAIN_MS, healed, pause, pgdataOf, postmasterOf, request, standing, type World } from './world.ts'
 
 /** A fault. It records the kinds of work that it may break, and resolves when its effects are over. */
@@ -222,6 +223,8 @@ export const FAULTS: readonly Fault[] = [
   { name: 'a long recovery', run: longRecovery },
   { name: 'a restored catalog', run: restoredCatalog },
   { name: 'a worker of another installation', run: foreignWorker },
+  { name: 'a lost machine', run: lostMachine, can: canBackUp },
+  { name: 'a drill', run: drill, can: canBackUp },
   { name: 'disk full', run: diskFull, can: ({ disk }) => disk.own },
   { name: 'disk standing still', run: freezeDisk, can: ({ disk }) => disk.freeze !== undefined },
 ]

@@ -41,7 +41,7 @@ export async function restoredCatalog(world: World, random: Random): Promise<voi
   const { promise, resolve } = Promise.withResolvers<void>()
   // A restore loses what was answered since the backup, which the run cannot know.
   world.held = promise
-  const [catalog, backup] = [join(world.dataDir, 'catalog'), join(world.dataDir, 'backup')]
+  const [catalog, backup] = [join(world.dataDir, 'catalog'), join(world.dataDir, 'catalog.before')]
   try {
     await quiet(world)
     await world.restart(async () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTcp } from 'node:net'
 import { join } from 'node:path'
+import { peer } from '../clients/peers.ts'
 import { type Answer, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { postmastersOf } from '../processes.ts'
@@ -49,6 +50,8 @@ export interface World {
   readonly spots: Spot[]
   /** Answered writes by request id: 'again' for a replayed reply. */
   readonly answered: Map<string, 'anew' | 'again'>
+  /** Where backups are made to, once they have begun. */
+  repository?: { readonly location: string; readonly passphrase: string } | undefined
   readonly disk: Pick<Disk, 'own' | 'freeze' | 'thaw'>
   readonly stopping: AbortSignal
   /** Requests are sent once it has resolved. */
@@ -68,6 +71,7 @@ export const env = {
   NEAP_BRANCH_RECOVER_HOURS: '1',
   NEAP_RATE_LIMIT_PER_MINUTE: '0',
   NEAP_RATE_LIMIT_PER_SECOND: '0',
+  NEAP_PGBACKREST: peer('pgbackrest/pgbackrest'),
 }
 
 /** The branches that are not being deleted. */
