@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type { Browser, Locator } from 'playwright-core'
+import { peer } from '../clients/peers.ts'
 import { query } from '../clients.ts'
-import { type Neap, startNeap } from '../neap.ts'
+import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { branchOff, firstPlace, type Place } from '../project.ts'
 import { expectAccessible, signedIn, startBrowser, type Visitor, withoutBrowser } from './browser.ts'
 
 /* The past of branches in the console: moments, snapshots, and branches that were deleted. */
 
+const PROGRAM = { NEAP_PGBACKREST: peer('pgbackrest/pgbackrest') }
 const skip = withoutBrowser
 let neap: Neap
 let browser: Browser
@@ -18,7 +23,7 @@ const ofProject = (path = '') => `${visit.origin}/projects/${main.project_id}${p
 
 before(async () => {
   if (skip) return
-  neap = await startNeap({ env: { NEAP_BRANCH_RECOVER_HOURS: '168' } })
+  neap = await startNeap({ env: { NEAP_BRANCH_RECOVER_HOURS: '168', ...PROGRAM } })
   main = await firstPlace(neap)
   browser = await startBrowser()
   visit = await signedIn(browser, neap)
@@ -196,4 +201,29 @@ test('a snapshot is taken, restored and removed; others are taken by themselves'
   await submit('Remove snapshot')
   await row.waitFor({ state: 'detached' })
   assert.deepEqual(visit.problems(), [])
+})
+
+test('a branch tells until when it is backed up, and how its last drill ended', { skip }, async () => {
+  const { page } = visit
+  const repository = mkdtempSync(join(tmpdir(), 'neap-elsewhere-'))
+  const backup = async (...args: string[]) => {
+    const { code, stderr } = await neapRun(['backup', ...args], envOf(neap.ready.data_dir, PROGRAM))
+    assert.equal(code, 0, stderr)
+  }
+  try {
+    await page.goto(ofProject(`/branches/${main.branch_id}`))
+    await page.getByText('On disk').waitFor()
+    assert.equal(await page.getByText('Last drill').count(), 0)
+    await backup('init', repository)
+    await backup('run')
+    await backup('drill', main.branch_id)
+    await page.reload()
+    await page.getByText(/has (all of it|what was committed until)/).waitFor()
+    await page.getByText(/restored, and good .*, \d+ rows?/).waitFor()
+    await expectAccessible(page)
+    assert.deepEqual(visit.problems(), [])
+    await backup('end')
+  } finally {
+    rmSync(repository, { recursive: true, force: true })
+  }
 })

@@ -1,6 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { keysOf } from '../live.ts'
 import { bytes } from '../parts/amounts.ts'
+import { BackupFacts } from '../parts/backup.tsx'
 import { DiskUsageFacts } from '../parts/disk_usage.tsx'
 import { Empty } from '../parts/states.tsx'
 import { Moment } from '../parts/time.tsx'
@@ -43,6 +44,7 @@ export function BranchOverview({ branch, endpoint }: BranchTabProps) {
           <dt>Size</dt>
           <dd>{branch.logical_size === undefined ? 'not measured yet' : bytes(branch.logical_size)}</dd>
           <DiskUsageFacts branch={branch} />
+          <BackupFacts branch={branch} />
           <dt>Created</dt>
           <dd>
             <Moment at={branch.created_at} />
