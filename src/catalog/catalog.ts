@@ -6,6 +6,7 @@ import { createListener, type CatalogListener, type Told } from './listener.ts'
 import { createFailureDetector } from './failure_detector.ts'
 import { createPoolGrowth, KEPT_SESSIONS } from './pool_growth.ts'
 import type { SqlStatement } from './sql.ts'
+import { createTurns } from './turns.ts'
 
 /** A target of queries: the pool, or one transaction. */
 export interface Db {
@@ -22,15 +23,22 @@ export interface Transaction extends Db {
   last(statement: SqlStatement): void
 }
 
+/** A request to the API that changes something. */
+export interface ApiRequest {
+  /** Operations that it queues record it for the log. */
+  readonly id: string
+  /** The project whose row it locks. */
+  readonly project?: string | undefined
+}
+
 /** The catalog: the only state that Neap's processes share. */
 export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction and rolls back if it throws.
-   * @param requestId the API request, which operations that `work` inserts record for the log. Its commit releases
-   * locks before it is durable, and this resolves once it is: requests that queue on a row share a write to the disk.
-   * A transaction that sees it sooner is durable only after it.
+   * @param request of the API. Its commit releases locks before it is durable, and this resolves once it is: requests
+   * that queue on a row share a write to the disk. A transaction that sees it sooner is durable only after it.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<T>, requestId?: string): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<T>, request?: ApiRequest): Promise<T>
   /** A dedicated session, for locks that outlive a transaction. Ends with `end()`. */
   session(): Promise<Db & { end(): Promise<void>; onLost(tell: () => void): void }>
   /** The connections of the pool, the idle ones among them, and the number of waiting callers. */
@@ -64,6 +72,8 @@ const SESSION_SETTINGS = {
   search_path: 'public',
   default_transaction_isolation: 'read\\ committed',
   statement_timeout: '30s',
+  // Plans are kept, and the first are made while tables are small: they are to use an index then, too.
+  enable_seqscan: 'off',
 }
 
 /** A process that freezes within a transaction loses its session and locks after so many seconds. */
@@ -96,6 +106,7 @@ export function openCatalog(
   const growth = createPoolGrowth(pool, size)
   const listener = createListener(newSession, onError)
   const detector = createFailureDetector(() => acceptsSessions(config))
+  const takeTurn = createTurns()
 
   async function checkOut(): Promise<pg.PoolClient> {
     let asked: Promise<pg.PoolClient> | undefined
@@ -170,29 +181,36 @@ export function openCatalog(
   return {
     rows,
     row: async (statement) => (await rows<never>(statement))[0],
-    transaction: (work, requestId) =>
-      lend(async (tx, { isBroken, breaks }) => {
-        // BEGIN is pipelined with the first statement to save a round trip. It fails only if the connection does, and
-        // then both fail.
-        const begun = tx.rows(requestId === undefined ? BEGIN : beginFor(requestId))
-        begun.catch(() => {})
-        let last: Promise<unknown> | undefined
-        try {
-          const result = await work({
-            ...tx,
-            last(statement) {
-              last = tx.rows(statement)
-              // Work that throws after it leaves its failure unawaited.
-              last.catch(() => {})
-            },
-          })
-          await Promise.all([begun, last, tx.rows(COMMIT), requestId !== undefined && tx.rows(FLUSH)])
-          return result
-        } catch (error) {
-          if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
-          throw error
-        }
-      }),
+    async transaction(work, request) {
+      const endTurn = request?.project === undefined ? () => {} : await takeTurn(request.project)
+      try {
+        return await lend(async (tx, { isBroken, breaks }) => {
+          // BEGIN is pipelined with the first statement to save a round trip. It fails only if the connection does, and
+          // then both fail.
+          const begun = tx.rows(request === undefined ? BEGIN : beginFor(request.id))
+          begun.catch(() => {})
+          let last: Promise<unknown> | undefined
+          try {
+            const result = await work({
+              ...tx,
+              last(statement) {
+                last = tx.rows(statement)
+                // Work that throws after it leaves its failure unawaited.
+                last.catch(() => {})
+              },
+            })
+            const committed = tx.rows(COMMIT).finally(endTurn)
+            await Promise.all([begun, last, committed, request !== undefined && tx.rows(FLUSH)])
+            return result
+          } catch (error) {
+            if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
+            throw error
+          }
+        })
+      } finally {
+        endTurn()
+      }
+    },
     async session() {
       const client = await awaitSession()
       return {

@@ -1,4 +1,5 @@
 import type { Catalog, Db } from './catalog.ts'
+import { IS_UNFINISHED } from './operation.ts'
 import { sql } from './sql.ts'
 
 /** The installation that a catalog is of. */
@@ -36,6 +37,6 @@ export async function raiseEpoch(catalog: Catalog, above: number): Promise<boole
 /** Whether an attempt is still the last one at its operation. */
 export async function isLastAttempt(db: Db, { id, generation }: { id: string; generation: number }): Promise<boolean> {
   const row = await db.row(sql`
-    select from operation where id = ${id} and generation = ${generation} and finished_at is null`)
+    select from operation where id = ${id} and generation = ${generation} and ${IS_UNFINISHED}`)
   return row !== undefined
 }

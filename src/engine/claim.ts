@@ -1,4 +1,5 @@
 import type { Db, Transaction } from '../catalog/catalog.ts'
+import { IS_UNFINISHED } from '../catalog/operation.ts'
 import { sql } from '../catalog/sql.ts'
 import type { Claimed } from './definition.ts'
 
@@ -153,7 +154,7 @@ export async function lockForStep(tx: Db, operation: Pick<Due, 'id' | 'generatio
            case when step <> ${FAILURE} then
              (${FAILED_DEPENDENCY}) end as failed_dependency
       from operation o
-     where id = ${operation.id} and generation = ${operation.generation} and finished_at is null
+     where id = ${operation.id} and generation = ${operation.generation} and ${IS_UNFINISHED}
        for no key update skip locked`)
   if (!row) return 'taken'
   if (row.failed_dependency !== null) return { failedDependency: row.failed_dependency }
@@ -229,7 +230,7 @@ export async function notifyCompleted(db: Db, ids: readonly string[]): Promise<v
 /** Makes operations due that this worker has kept off and no longer works on. */
 export async function release(db: Db, ids: readonly string[]): Promise<void> {
   await db.rows(sql`
-    update operation set run_at = clock_timestamp() where id = any (${ids}::uuid[]) and finished_at is null`)
+    update operation set run_at = clock_timestamp() where id = any (${ids}::uuid[]) and ${IS_UNFINISHED}`)
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { Catalog } from '../catalog/catalog.ts'
+import { IS_UNFINISHED } from '../catalog/operation.ts'
 import { sql } from '../catalog/sql.ts'
 
 /** A wall clock is stepped by less; a laptop sleeps for longer. */
@@ -38,7 +39,7 @@ export function createOversleep(
   async function extendRunning(id: string, ms: number): Promise<void> {
     await catalog.rows(sql`
       update operation set deadline_at = deadline_at + make_interval(secs => ${ms / 1000})
-       where id = ${id} and finished_at is null`)
+       where id = ${id} and ${IS_UNFINISHED}`)
   }
 
   async function extendOthers(ms: number): Promise<void> {

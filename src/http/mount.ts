@@ -180,6 +180,7 @@ export function mount(
     asked: unknown,
   ): Promise<Reply> {
     const audited = route.ofPerson ? personAuditRows : auditRow
+    const turn = { id: request.id, project: (request.params as { project_id?: string }).project_id }
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
         const made = await perform(request, reply, tx, asked)
@@ -203,7 +204,7 @@ export function mount(
       // The stored reply may hold a password.
       if (answer.replayed === 'to another caller') await insertAudit(tx, auditEntry(request, route.key, answer.status))
       return answer
-    }, request.id)
+    }, turn)
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { findEndpoint } from '../../src/catalog/endpoint.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
+import { KEPT_SESSIONS } from '../../src/catalog/pool_growth.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
@@ -40,7 +41,9 @@ test('the transaction of a request frees its locks before it is durable, and res
     try {
       let isDurable = false
       const request = catalog
-        .transaction((tx) => tx.rows(sql`update endpoint set current_state = 'active' where id = ${id}`), 'a request')
+        .transaction((tx) => tx.rows(sql`update endpoint set current_state = 'active' where id = ${id}`), {
+          id: 'a request',
+        })
         .then(() => (isDurable = true))
       await until('it is committed', async () => (await findEndpoint(other, id))?.current_state === 'active')
       // A commit of this one would wait too.
@@ -55,6 +58,30 @@ test('the transaction of a request frees its locks before it is durable, and res
     } finally {
       await resume()
     }
+  }))
+
+test('requests of one project wait for their turn without a session', () =>
+  catalogs.with(async ({ catalog }) => {
+    const { id } = await newProject(catalog)
+    let [inside, most] = [0, 0]
+    const change = async (number: number) =>
+      catalog.transaction(
+        async (tx) => {
+          most = Math.max(most, ++inside)
+          await tx.rows(sql`update project set name = name || '.' where id = ${id}`)
+          await tx.rows(sql`select pg_sleep(0.05)`)
+          inside--
+          if (number % 5 === 0) throw new Error('refused')
+        },
+        { id: `request ${number}`, project: id },
+      )
+    const opened = catalog.connections().total
+    const ended = await Promise.allSettled(Array.from({ length: 20 }, (_, number) => change(number)))
+    assert.equal(ended.filter(({ status }) => status === 'fulfilled').length, 16)
+    assert.equal(most, 1)
+    assert.ok(catalog.connections().total <= opened + KEPT_SESSIONS, 'no session was opened for each')
+    const row = await catalog.row<{ name: string }>(sql`select name from project where id = ${id}`)
+    assert.equal(row?.name, id + '.'.repeat(16))
   }))
 
 /** Lets commits wait for an absent standby until the returned function is called. */
