@@ -43,7 +43,7 @@ try {
   })
   stored.push(await newestMib(main.branch_id))
   for (let round = 0; round < rounds; round++) {
-    await query(neap, main.uri, `update data set filler = filler where id % 100 = ${round}`)
+    await query(neap, main.uri, `update data set filler = filler where id <= ${mib * 10}`)
     seconds.changed.push(await timed(() => back('run')))
     stored.push(await newestMib(main.branch_id))
     seconds.saved.push(await timed(() => commitAndAwait(main)))
@@ -128,7 +128,7 @@ report(
   'backup',
   [
     `first: of a branch with ${mib} MiB of random text, and of the catalog, to a directory: neap backup run`,
-    'changed: neap backup run after an update of each hundredth row, which touches about a tenth of the pages',
+    'changed: neap backup run after an update of the first hundredth of the rows',
     'saved: a commit until the repository has it',
     'restored: on an empty directory, neap restore and neap up until the first row',
   ],

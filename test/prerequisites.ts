@@ -16,6 +16,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   haproxy: ['haproxy'],
   'nginx-light': ['nginx'],
   chromium: ['chromium'],
+  'openssh-server': ['sshd'],
   xfsprogs: ['mkfs.xfs'],
   'btrfs-progs': ['mkfs.btrfs'],
 }
@@ -37,5 +38,7 @@ const reasons = [
 ]
 const verdict = reasons.length > 0 ? `some tests will be skipped: ${reasons.join('; ')}` : 'no test will be skipped'
 const sample =
-  SHARE < 1 ? `${SHARE * 100} % of the cases of heavy suites run, drawn from seed ${SEED}` : 'every case runs'
+  SHARE < 1
+    ? `${Math.round(SHARE * 100)} % of the cases of heavy suites run, drawn from seed ${SEED}`
+    : 'every case runs'
 process.stdout.write(`neap: ${verdict}; ${sample}\n`)

@@ -13,6 +13,8 @@ export interface RepositoryAccess {
   readonly caFile?: string | undefined
   /** A file with the private key for SFTP. */
   readonly sftpKey?: string | undefined
+  /** The SHA-256 of the host's key, as `ssh-keygen -l` prints it; without it the host is in the user's known_hosts. */
+  readonly sftpFingerprint?: string | undefined
 }
 
 const EXPECTED =
@@ -57,7 +59,7 @@ function endpointOptions(endpoint: string): Record<string, string> {
   }
 }
 
-function sftpOptions(url: URL, { sftpKey }: RepositoryAccess): Record<string, string> {
+function sftpOptions(url: URL, { sftpKey, sftpFingerprint }: RepositoryAccess): Record<string, string> {
   if (url.username === '' || url.pathname === '' || sftpKey === undefined)
     throw new UsageError('SFTP takes a user, a path and a key: sftp://user@host/path and --sftp-key FILE.')
   return {
@@ -68,5 +70,17 @@ function sftpOptions(url: URL, { sftpKey }: RepositoryAccess): Record<string, st
     'repo1-sftp-host-key-hash-type': 'sha256',
     'repo1-sftp-private-key-file': sftpKey,
     ...(url.port !== '' && { 'repo1-sftp-host-port': url.port }),
+    ...(sftpFingerprint !== undefined && {
+      'repo1-sftp-host-key-check-type': 'fingerprint',
+      'repo1-sftp-host-fingerprint': fingerprintOf(sftpFingerprint),
+    }),
   }
+}
+
+/** In hexadecimal digits, as pgBackRest takes it. */
+function fingerprintOf(printed: string): string {
+  const digest = Buffer.from(printed.replace(/^SHA256:/, ''), 'base64')
+  if (digest.length !== 32)
+    throw new UsageError(`'${printed}' is no fingerprint: give the SHA256:… of ssh-keygen -lf HOST_KEY.pub`)
+  return digest.toString('hex')
 }

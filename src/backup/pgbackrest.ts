@@ -1,15 +1,12 @@
 /** Runs pgBackRest (pgbackrest.org), which writes backups and WAL to a repository and reads them there. */
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { setPriority } from 'node:os'
 import { buffer } from 'node:stream/consumers'
 import { UsageError } from '../errors.ts'
+import { NO_PROGRAM, spawnGivingWay } from '../host/give_way.ts'
 import { BARE_ENVIRONMENT } from '../host/script.ts'
 
 /** The first version that knows Postgres 18. */
 const LEAST = [2, 55] as const
-/** As copies of branches: computes go first. */
-const NICE = 5
 
 export class BackupError extends Error {}
 
@@ -45,21 +42,16 @@ async function runProgram(
   args: readonly string[],
   { input, codes = [0], signal }: RunOptions = {},
 ): Promise<Ran> {
-  const child = spawn(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe', signal })
-  const ended: Promise<unknown[]> = once(child, 'close').catch((error: unknown) => failure(program, error))
-  if (child.pid !== undefined) setPriority(child.pid, NICE)
+  const child = spawnGivingWay(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe', signal })
+  const ended: Promise<unknown[]> = once(child, 'close')
   // It may end without reading its input.
   child.stdin.on('error', () => {})
   child.stdin.end(input ?? '')
   const [output, said, [code, endedBy]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended])
+  if (code === NO_PROGRAM) throw new UsageError(missing(program))
   if (typeof code === 'number' && codes.includes(code)) return { code, output }
   const end = typeof code === 'number' ? `pgBackRest ended with ${code}` : `pgBackRest was ended by ${String(endedBy)}`
   throw new BackupError(reasonIn(said.toString('utf8')) || end)
-}
-
-function failure(program: string, error: unknown): never {
-  if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw new UsageError(missing(program))
-  throw error
 }
 
 const missing = (program: string): string =>

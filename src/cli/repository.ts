@@ -9,6 +9,7 @@ export interface RepositoryFlags {
   readonly s3Region?: string
   readonly caFile?: string
   readonly sftpKey?: string
+  readonly sftpFingerprint?: string
   readonly passphraseFile?: string
 }
 
@@ -19,13 +20,14 @@ export function reachesRepository(command: Command): Command {
     .option('--s3-region <region>', 'the region of the bucket')
     .option('--ca-file <file>', 'the authorities that certify that address')
     .option('--sftp-key <file>', 'the private key for SFTP')
+    .option('--sftp-fingerprint <hash>', "the SHA256:… of the host's key, where no known_hosts has it")
 }
 
 /** Keys of an S3 are taken from its usual variables: a list of processes must not show them. */
 export function accessOf(flags: RepositoryFlags, env: NodeJS.ProcessEnv): RepositoryAccess {
-  const { s3Endpoint, s3Region, caFile, sftpKey } = flags
+  const { s3Endpoint, s3Region, caFile, sftpKey, sftpFingerprint } = flags
   const { AWS_ACCESS_KEY_ID: s3KeyId, AWS_SECRET_ACCESS_KEY: s3Secret, AWS_REGION } = env
-  return { s3Endpoint, s3Region: s3Region ?? AWS_REGION, caFile, sftpKey, s3KeyId, s3Secret }
+  return { s3Endpoint, s3Region: s3Region ?? AWS_REGION, caFile, sftpKey, sftpFingerprint, s3KeyId, s3Secret }
 }
 
 /** The given passphrase; undefined without it. Errors: UsageError. */

@@ -1,4 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, opendir, readdir, rm, stat } from 'node:fs/promises'
@@ -8,6 +7,7 @@ import type { Fence, Progress } from '../host/fence.ts'
 import { unfinishedBaseOf } from './base.ts'
 import type { StoreRef } from './storage.ts'
 import { fenceText, runEffect } from '../host/effect.ts'
+import { spawnGivingWay } from '../host/give_way.ts'
 import { type Layout, type Log, homeOf, isId, logDirOf, socketDirOf } from '../host/layout.ts'
 import { removeSharedMemory } from './shared_memory.ts'
 import { BARE_ENVIRONMENT } from '../host/script.ts'
@@ -53,8 +53,7 @@ async function moveAway(layout: Layout, store: StoreRef, fence: Fence, log: Log)
 
 const DELETE_CAP_MS = 3000
 
-/** Computes go first, as beside a copy (give_way in effect.pl); its session is its own. */
-const REMOVE = '{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 rm -rf -- "$@"'
+const REMOVE = 'exec rm -rf -- "$@"'
 /** An ordinary user cannot empty a directory that code in a compute has closed; find opens each before it descends. */
 const OPEN_AND_REMOVE = `find "$@" -type d ! -perm -700 -exec chmod u+rwx {} ';' ; ${REMOVE}`
 
@@ -70,11 +69,7 @@ async function deleteTrees(home: string, paths: readonly string[]): Promise<void
 
 async function startDeletion(paths: readonly string[]): Promise<void> {
   const script = process.getuid?.() === 0 ? REMOVE : OPEN_AND_REMOVE
-  const child: ChildProcess = spawn('sh', ['-c', script, 'sh', ...paths], {
-    detached: true,
-    stdio: 'ignore',
-    env: BARE_ENVIRONMENT,
-  })
+  const child = spawnGivingWay('sh', ['-c', script, 'sh', ...paths], { stdio: 'ignore', env: BARE_ENVIRONMENT })
   child.unref()
   await once(child, 'exit')
 }

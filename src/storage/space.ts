@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { spawnGivingWay } from '../host/give_way.ts'
 import { homeOf, type Layout } from '../host/layout.ts'
 import { runTool } from './image/tool.ts'
 
@@ -31,9 +32,6 @@ export interface MeasuredSpace {
 
 const MEASURE = readFileSync(fileURLToPath(new URL('space.pl', import.meta.url)), 'utf8')
 
-/** Computes go first, as beside a copy. No lower: a process that waits for the disk or a CPU may hold a file's lock. */
-const QUIETLY = `{ echo 5 >/proc/self/autogroup; } 2>/dev/null; exec nice -n 5 perl -e "$@"`
-
 /**
  * Reads the extents of all files of stores, in a process of its own. Errors: the system's.
  * @param isCopied whether stores are made by a copy: asked where the filesystem does not tell which blocks are shared
@@ -61,7 +59,7 @@ export async function measureSpace(
   const output =
     quietly === undefined
       ? await runTool('perl', ['-e', MEASURE], text)
-      : await runTool('sh', ['-c', QUIETLY, 'sh', MEASURE, String(quietly)], text)
+      : await runTool('perl', ['-e', MEASURE, String(quietly)], text, spawnGivingWay)
   const lines = output.trim().split('\n')
   const shared = lines.flatMap((line) => {
     const [, number, bytes] = /^project (\d+) (\d+)$/.exec(line) ?? []

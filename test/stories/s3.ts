@@ -2,9 +2,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { peer } from '../clients/peers.ts'
+import { freePorts } from '../free_ports.ts'
 import { run } from '../neap.ts'
 import { kill, until } from '../processes.ts'
 
@@ -75,13 +75,4 @@ export async function startS3(directory: string): Promise<S3> {
       await ended
     },
   }
-}
-
-/** Ports that were free together a moment ago. */
-async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  await Promise.all(servers.map((server) => once(server, 'listening')))
-  const ports = servers.map((server) => (server.address() as { port: number }).port)
-  await Promise.all(servers.map((server) => once(server.close(), 'close')))
-  return ports
 }

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { UsageError } from '../../errors.ts'
+import type { spawnGivingWay } from '../../host/give_way.ts'
 import { BARE_ENVIRONMENT } from '../../host/script.ts'
 
 const PACKAGE_OF: Readonly<Record<string, string>> = {
@@ -11,10 +12,16 @@ const PACKAGE_OF: Readonly<Record<string, string>> = {
 
 /**
  * Runs a program of the system and returns its output.
+ * @param start starts it
  * Errors: UsageError naming the package of a missing program; an Error with the standard error of one that fails.
  */
-export async function runTool(program: string, args: readonly string[], input = ''): Promise<string> {
-  const child = spawn(program, args, { env: BARE_ENVIRONMENT, stdio: ['pipe', 'pipe', 'pipe'] })
+export async function runTool(
+  program: string,
+  args: readonly string[],
+  input = '',
+  start: typeof spawnGivingWay = spawn,
+): Promise<string> {
+  const child = start(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe' })
   // It could not be started, and may have no streams: its error follows.
   if (child.pid === undefined)
     await once(child, 'spawn').catch((error: unknown) => {
