@@ -16,6 +16,9 @@ export interface FetchedStore {
   readonly until: string | null
 }
 
+/** WAL is gone from the repository. */
+export class GapError extends BackupError {}
+
 const NOT_THERE = 1
 
 /**
@@ -24,7 +27,7 @@ const NOT_THERE = 1
  * before the moment.
  * @param at the moment to which it is replayed, RFC 3339; without it all that the repository has. A moment between the
  *   backup of a branch that had never been started and the next one leads to that backup
- * Errors: BackupError, UsageError, the system's.
+ * Errors: BackupError, GapError, UsageError, the system's.
  */
 export async function fetchStore(
   repository: Repository,
@@ -50,7 +53,7 @@ export async function fetchStore(
   const beyond = backups.find(({ started_at }) => Date.parse(started_at) > atMs)
   const place = { stanza, backup, end, making, upto: beyond && (lsnPosition(beyond.lsn) ?? undefined) }
   const target = at === undefined ? {} : { target: { timestamp: at } }
-  const recovery = backup.recovery ?? { ...(await fetchWal(repository, store, place)), ...target }
+  const recovery = backup.recovery ?? { ...(await fetchWal(repository, place)), ...target }
   await writeFile(join(making, 'recovery.signal'), '', { mode: 0o600 })
   await noteRecovery(home, recovery)
   await syncFilesystem(making)
@@ -73,10 +76,9 @@ interface WalPlace {
   readonly upto: number | undefined
 }
 
-/** Puts the WAL after a backup into its data directory. Errors: BackupError, if there is a gap in it. */
+/** Puts the WAL after a backup into its data directory. Errors: BackupError, GapError. */
 async function fetchWal(
   repository: Repository,
-  store: string,
   { stanza, backup, end, making, upto = Infinity }: WalPlace,
 ): Promise<Recovery> {
   const wal = join(making, 'pg_wal')
@@ -95,7 +97,7 @@ async function fetchWal(
     segmentPosition(end.segment) >= segmentPosition(next)
   ) {
     // Replay would end at the gap without a word.
-    if (end.segment !== next) throw new BackupError(`The repository has a gap in the WAL of ${store}, after ${last}.`)
+    if (end.segment !== next) throw new BackupError(`The repository has a gap in its WAL, after ${last}`)
     await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
     last = end.segment
   }

@@ -10,6 +10,8 @@ import { fetchWalEnd } from './wal_end.ts'
 export interface SeriesFacts {
   readonly host_id: string
   readonly hostname: string
+  /** The days for which its backups are kept. */
+  readonly kept_days?: number
 }
 
 const facts = (series: string): string => `neap/${series}/facts`

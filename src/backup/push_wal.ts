@@ -32,6 +32,7 @@ export async function pushWal(
   { id, home, first }: { readonly id: string; readonly home: string; readonly first: string },
   before: PushedWal,
 ): Promise<Pushed> {
+  const read_at = new Date().toISOString()
   const end = await endOfWal(home, first)
   const timeline = timelineOf(first)
   let [name, segment] = [before.segment === null ? first : nextSegment(before.segment), before.segment]
@@ -50,7 +51,7 @@ export async function pushWal(
   const content = readSegment(home, last)
   if (!content) return 'missing'
   const written = writtenPages(last, content)
-  await pushWalEnd(repository, id, { segment: last, read_at: new Date().toISOString(), ...written })
+  await pushWalEnd(repository, id, { segment: last, read_at, ...written })
   return { segment, lsn: written.lsn, mark, isWhole: true }
 }
 

@@ -60,6 +60,8 @@ export async function setMaskingProgress(db: Db, branchId: string, message: stri
 export async function setAnonymized(tx: Db, branchId: string, columns: number): Promise<void> {
   await setMaskingState(tx, branchId, 'anonymized')
   await tx.rows(sql`
+    update store set backup_due_at = clock_timestamp() where id = (select store_id from branch where id = ${branchId})`)
+  await tx.rows(sql`
     update masking set message = null, completed_at = clock_timestamp(), masked_columns = ${columns},
            updated_at = clock_timestamp() where branch_id = ${branchId}`)
 }

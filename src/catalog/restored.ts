@@ -46,8 +46,10 @@ export function findParts(db: Db, project: string | undefined, branch: string | 
      order by 1, 2`)
 }
 
-/** Has an installation forget all projects and branches but these. */
+/** Has an installation forget all projects and branches but these, and all webhooks. */
 export async function keepOnly(tx: Db, { project_id, branch_id }: RestoredPart): Promise<void> {
+  await tx.rows(sql`delete from webhook`)
+  await tx.rows(sql`delete from webhook_delivery`)
   // Without a branch the second comparison is null.
   const others = sql`project_id <> ${project_id} or branch_id <> ${branch_id}::text`
   await tx.rows(sql`

@@ -10,6 +10,9 @@ export interface SpaceStore {
 /** Blocks may change without a notice in the catalog, as by a compute that runs on. */
 const MAX_AGE_SECONDS = 3_600
 
+/** More rows in one statement would take much memory of a session, which keeps it. */
+const AT_ONCE = 2_000
+
 /** Whether the space of a host's stores is to be measured. */
 export interface SpaceDue {
   readonly now: string
@@ -18,14 +21,14 @@ export interface SpaceDue {
   readonly is_due: boolean
 }
 
-/** Whether a store of a host has changed since their space was measured. One look over the host's rows of `store`. */
+/** Whether a store of a host has changed since their space was measured. Reads the index of its rows of `store`. */
 export async function readSpaceDue(db: Db, hostId: string): Promise<SpaceDue | undefined> {
   return db.row(sql`
-    select clock_timestamp() as now, count(s.id) as stores,
+    select clock_timestamp() as now, (select count(*) from store where host_id = h.id) as stores,
            coalesce(h.space_measured_at < clock_timestamp() - make_interval(secs => ${MAX_AGE_SECONDS})
-                    or bool_or(s.measured_at > h.space_measured_at), true) as is_due
-      from host h left join store s on s.host_id = h.id and s.state = 'ready'
-     where h.id = ${hostId} group by h.id`)
+                    or exists (select from store where host_id = h.id and measured_at > h.space_measured_at),
+                    true) as is_due
+      from host h where h.id = ${hostId}`)
 }
 
 /** All stores of a host, also those that are being made. */
@@ -53,10 +56,11 @@ export interface FoundSpace {
 export async function recordSpace(catalog: Catalog, hostId: string, at: string, found: FoundSpace): Promise<void> {
   const shared = [...found.sharedOf].map(([project_id, shared_bytes]) => ({ project_id, shared_bytes }))
   await catalog.transaction(async (tx) => {
-    await tx.rows(sql`
+    for (let from = 0; from < found.stores.length; from += AT_ONCE)
+      await tx.rows(sql`
       insert into store_space as p (store_id, apparent_bytes, real_bytes, own_bytes, history_bytes, is_exact)
       select s.id, f.apparent_bytes, f.real_bytes, f.own_bytes, f.history_bytes, f.is_exact
-        from jsonb_to_recordset(${JSON.stringify(found.stores)}::jsonb)
+        from jsonb_to_recordset(${JSON.stringify(found.stores.slice(from, from + AT_ONCE))}::jsonb)
                f (id text, apparent_bytes int8, real_bytes int8, own_bytes int8, history_bytes int8, is_exact bool)
         join store s on s.id = f.id and s.state = 'ready'
       on conflict (store_id) do update

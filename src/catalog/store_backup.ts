@@ -34,6 +34,10 @@ const BASE_AGE = sql`interval '1 hour'`
 /** WAL of less is not worth a backup: it may be that of a start and a stop. */
 const LEAST_WAL_BYTES = 65_536
 
+/** Whether a store `s` of a branch `b` is backed up: not before its data were made, removed or masked as was asked. */
+const IS_BACKED_UP = sql`
+  s.state = 'ready' and b.current_state <> 'init' and coalesce(b.masking_state, 'anonymized') = 'anonymized'`
+
 /** Whether a backup has the timeline of the one before it in its series: the first eight digits of a segment. */
 const GOES_ON = sql`
   store_backup.series = excluded.series and left(store_backup.segment, 8) = left(excluded.segment, 8)`
@@ -68,14 +72,15 @@ export function listDueStores(
            case when k.store_id is not null then jsonb_build_object(
              'segment', k.segment, 'first_segment', k.first_segment,
              'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text) end as backup,
-           (select jsonb_build_object('number', b.number, 'started_at', b.started_at, 'made_at', b.made_at,
-                                      'lsn', b.lsn::text, 'segment', b.segment)
-              from base b
-             where b.store_id = s.id and b.made_at > clock_timestamp() - ${BASE_AGE}
-               and b.made_at > coalesce(k.made_at, '-infinity')
-             order by b.number desc limit 1) as base
-      from store s left join store_backup k on k.store_id = s.id and k.series = ${series}
-     where s.host_id = ${hostId} and s.state = 'ready' and ${condition}
+           (select jsonb_build_object('number', a.number, 'started_at', a.started_at, 'made_at', a.made_at,
+                                      'lsn', a.lsn::text, 'segment', a.segment)
+              from base a
+             where a.store_id = s.id and a.made_at > clock_timestamp() - ${BASE_AGE}
+               and a.made_at > coalesce(k.made_at, '-infinity')
+             order by a.number desc limit 1) as base
+      from store s join branch b on b.store_id = s.id
+      left join store_backup k on k.store_id = s.id and k.series = ${series}
+     where s.host_id = ${hostId} and ${IS_BACKED_UP} and ${condition}
      order by s.backup_due_at limit ${limit}`)
 }
 
@@ -130,30 +135,38 @@ export async function recordBackup(
 
 /**
  * Records the WAL of a store that the repository has. A store without a compute is due no more once that is complete,
- * unless another backup is to be made of it, which none is if it was not written to since the last.
+ * unless another backup is to be made of it, which none is if it was not written to since the last. Returns false, and
+ * has the store compared again, if the repository is another one by now, or had later WAL.
  */
 export async function recordPushed(
   db: Db,
-  store: Pick<DueStore, 'id' | 'due_at'>,
+  store: Pick<DueStore, 'id' | 'due_at'> & { readonly series: string },
   pushed: { readonly segment: string | null; readonly lsn: string | null; readonly isWhole: boolean },
   everySeconds: number,
-): Promise<void> {
+): Promise<boolean> {
   const { segment, lsn, isWhole } = pushed
-  await db.rows(sql`
+  const row = await db.row<{ is_recorded: boolean }>(sql`
     with backup as (
-      update store_backup
+      update store_backup k
          set pushed_segment = ${segment}, pushed_lsn = ${lsn}::pg_lsn,
              pushed_at = case when ${isWhole} then ${store.due_at}::timestamptz else pushed_at end,
-             is_due = is_due and not (${isWhole} and ${lsn}::pg_lsn - lsn <= ${LEAST_WAL_BYTES}::numeric)
-       where store_id = ${store.id} returning is_due)
-    update store s
-       set backup_error = case when backup.is_due then s.backup_error end,
-           backup_due_at = case
-             when not ${isWhole} then clock_timestamp()
-             when backup.is_due or exists (select from compute where store_id = s.id and ended_at is null)
-             then clock_timestamp() + make_interval(secs => ${everySeconds})
-           end
-      from backup where s.id = ${store.id} and s.backup_due_at = ${store.due_at}::timestamptz`)
+             is_due = is_due and not (${isWhole} and ${lsn}::pg_lsn - lsn <= ${LEAST_WAL_BYTES}::numeric
+                                      and exists (select from store where id = ${store.id}
+                                                     and backup_due_at = ${store.due_at}::timestamptz))
+       where store_id = ${store.id} and series = ${store.series}
+         and coalesce(pushed_lsn, '0/0') <= coalesce(${lsn}::pg_lsn, 'FFFFFFFF/FFFFFFFF') returning is_due),
+    due as (
+      update store s
+         set backup_error = case when exists (select from backup where is_due) then s.backup_error end,
+             backup_due_at = case
+               when not ${isWhole} or not exists (select from backup) then clock_timestamp()
+               when exists (select from backup where is_due)
+                    or exists (select from compute where store_id = s.id and ended_at is null)
+               then clock_timestamp() + make_interval(secs => ${everySeconds})
+             end
+       where s.id = ${store.id} and s.backup_due_at = ${store.due_at}::timestamptz)
+    select exists (select from backup) as is_recorded`)
+  return row?.is_recorded ?? false
 }
 
 /** Records that the repository has a store completely until its next start, after which another backup is due. */
@@ -180,11 +193,18 @@ export async function requestBackups(db: Db): Promise<void> {
     update store_backup set is_due = true where store_id in (select id from wanted)`)
 }
 
-/** Has stores compared with a repository that is new to them. */
+/** Has stores compared with a repository that is new to them, and forgets the backups in another one. */
 export async function beginBackups(db: Db, series: string): Promise<void> {
+  await forgetBackups(db, series)
   await db.rows(sql`
     update store s set backup_due_at = clock_timestamp(), backup_error = null
      where not exists (select from store_backup where store_id = s.id and series = ${series})`)
+}
+
+/** Forgets all backups but those of one series, and the trials that were asked for. */
+export async function forgetBackups(db: Db, series: string | null): Promise<void> {
+  await db.rows(sql`delete from store_backup where series is distinct from ${series}`)
+  if (series === null) await db.rows(sql`delete from backup_drill where finished_at is null`)
 }
 
 /** A store beside its newest backup. */
@@ -217,7 +237,7 @@ export function listStoreBackups(db: Db, series: string): Promise<StoreBackup[]>
   return db.rows(sql`
     select ${STORE_BACKUP} from store s join branch b on b.store_id = s.id
       left join store_backup k on k.store_id = s.id and k.series = ${series}
-     where s.state = 'ready' order by b.project_id, s.number`)
+     where ${IS_BACKED_UP} order by b.project_id, s.number`)
 }
 
 /** The store of a branch beside its newest backup. */
@@ -231,7 +251,7 @@ export function findBranchBackup(db: Db, branchId: string): Promise<StoreBackup 
 /** The stores of a host that were to be compared with the repository more than a minute ago. */
 export async function countBehind(db: Db, hostId: string): Promise<number> {
   const row = await db.row<{ count: number }>(sql`
-    select count(*)::int as count from store
-     where host_id = ${hostId} and state = 'ready' and backup_due_at < clock_timestamp() - interval '1 minute'`)
+    select count(*)::int as count from store s join branch b on b.store_id = s.id
+     where s.host_id = ${hostId} and ${IS_BACKED_UP} and s.backup_due_at < clock_timestamp() - interval '1 minute'`)
   return row?.count ?? 0
 }

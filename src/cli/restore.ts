@@ -56,8 +56,8 @@ function shown({ hostname, until, stores, lost }: Restored): string {
   const lines = [`The Neap of ${hostname} is restored, as it was at ${moment(until)}: ${stores.length} branches.`]
   for (const { branch_name, branch_id, until: saved } of stores)
     lines.push(`  ${branch_name} (${branch_id}) as of ${moment(saved)}`)
-  for (const { branch_name, branch_id } of lost)
-    lines.push(`  ${branch_name} (${branch_id}) is lost: the repository has no backup of it from then`)
+  for (const { branch_name, branch_id, reason } of lost)
+    lines.push(`  ${branch_name} (${branch_id}) is lost: ${reason}`)
   lines.push('Start it with: npx neap up')
   return lines.join('\n')
 }

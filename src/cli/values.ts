@@ -91,6 +91,6 @@ export function pastMoment(text: string): PastMoment {
   if (count !== undefined)
     return { timestamp: new Date(Date.now() - Number(count) * (UNITS[unit] ?? 0) * 1000).toISOString() }
   // As it is: Postgres counts microseconds, and a Date does not.
-  if (/^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text))) return { timestamp: text }
+  if (/^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text))) return { timestamp: text }
   throw new InvalidArgumentError('It takes a time ago like 30m or 2h, a moment like 2027-01-31T12:00:00Z, or an LSN.')
 }

@@ -1,4 +1,4 @@
-import { type Branch, findBranch } from '../catalog/branch.ts'
+import { type Branch, findBranch, isClosed } from '../catalog/branch.ts'
 import { isDiskShort } from '../catalog/host.ts'
 import { lockProject } from '../catalog/project.ts'
 import {
@@ -61,6 +61,10 @@ export async function takeScheduled(context: Context, due: DueSchedule): Promise
     await setSchedule(tx, branch.id, schedule.items, timeText(nextOf(schedule.items, now)))
     if (await isDiskShort(tx, branch.id)) {
       log.warn({ branch: branch.id }, 'no scheduled snapshot was taken: the disk is almost full')
+      return
+    }
+    if (isClosed(branch)) {
+      log.warn({ branch: branch.id }, 'no scheduled snapshot was taken: the data are not masked')
       return
     }
     if (look) await noteLook(tx, branch, look)

@@ -6,6 +6,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { removeAbandoned } from '../backup/abandoned.ts'
+import { BackupError } from '../backup/pgbackrest.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
 import { type PushedWal, pushWal } from '../backup/push_wal.ts'
 import { voidBackup, takeBackup } from '../backup/stanza.ts'
@@ -59,6 +60,8 @@ export function startBackupLoop(context: WorkerContext): Loop {
     wal: (store, into) => push(store, into),
   }
 
+  const warn = (error: unknown) => log.warn({ err: error }, 'could not look for branches to back up')
+
   async function perform(work: BackupWork, store: DueStore, into: Repository): Promise<void> {
     busy[work].add(store.id)
     try {
@@ -69,10 +72,11 @@ export function startBackupLoop(context: WorkerContext): Loop {
     } catch (error) {
       log.warn({ err: error, store: store.id }, 'could not back up a branch')
       retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
-      await setBackupError(catalog, store.id, messageOf(error))
+      await setBackupError(catalog, store.id, messageOf(error)).catch(warn)
     } finally {
       busy[work].delete(store.id)
     }
+    await begin(work, into).catch(warn)
   }
 
   async function push(store: DueStore, into: Repository): Promise<void> {
@@ -91,7 +95,8 @@ export function startBackupLoop(context: WorkerContext): Loop {
       return requireBackup(catalog, store.id)
     }
     marks.set(store.id, pushed.mark)
-    await recordPushed(catalog, store, pushed, COMPARE_SECONDS)
+    const isRecorded = await recordPushed(catalog, { ...store, series: into.series }, pushed, COMPARE_SECONDS)
+    if (!isRecorded) marks.delete(store.id)
   }
 
   async function begin(work: BackupWork, into: Repository): Promise<void> {
@@ -120,7 +125,7 @@ export function startBackupLoop(context: WorkerContext): Loop {
       await begin('backup', found)
       if (marks.size > MAX_MARKS) marks.clear()
     },
-    (error) => log.warn({ err: error }, 'could not look for branches to back up'),
+    warn,
   )
 }
 
@@ -181,11 +186,18 @@ async function backUpUnstarted(
 
 async function makeBackup(context: WorkerContext, store: DueStore, repository: Repository): Promise<void> {
   const { catalog, config, log } = context
+  // A base is a copy: none is made for a repository that is away.
+  await repository.list('backup')
   const base = store.base ?? (await makeBase(context, store))
   if (base === 'pending' || !base) return
   const { number, ...facts } = base
   const pgdata = join(baseOf(homeOf(layoutOf(config), store.id), number), 'pgdata')
   const backup = await takeBackup(repository, store.id, { pgdata, ...facts })
+  if (!existsSync(pgdata)) {
+    // pgBackRest leaves out what is removed meanwhile, without a word.
+    await voidBackup(repository, store.id, backup.label)
+    throw new BackupError('The base was removed while it was backed up.')
+  }
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })
   log.info({ store: store.id, ...backup }, 'backed up a branch')
 }

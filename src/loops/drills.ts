@@ -6,7 +6,8 @@ import { mkdir, readdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fetchStore } from '../backup/fetch_store.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
-import { listBackups } from '../backup/stanza.ts'
+import { listBackups, type StoredBackup } from '../backup/stanza.ts'
+import { fetchWalEnd } from '../backup/wal_end.ts'
 import { type BackupDrill, beginDrill, type DueDrill, endDrill, requestDueDrills } from '../catalog/backup_drill.ts'
 import { findStoredBranch } from '../catalog/branch.ts'
 import { CHECK_TIMEOUT_MS, checkData } from '../compute_admin/check_data.ts'
@@ -14,6 +15,7 @@ import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import { messageOf } from '../errors.ts'
 import { layoutOf } from '../host/layout.ts'
+import { lsnPosition, SEGMENT_BYTES } from '../postgres/wal.ts'
 import { ownedRefOf } from '../operations/request.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
@@ -75,6 +77,12 @@ export function startDrillLoop(context: WorkerContext): Loop {
   }
 }
 
+/** The bytes of the WAL that follows a backup. */
+async function walBytes(repository: Repository, storeId: string, { lsn }: StoredBackup): Promise<number> {
+  const end = await fetchWalEnd(repository, storeId)
+  return Math.max(0, (lsnPosition(end?.lsn ?? '') ?? 0) - (lsnPosition(lsn) ?? 0)) + 2 * SEGMENT_BYTES
+}
+
 const drillsOf = (config: WorkerContext['config']): string => join(layoutOf(config).dataDir, 'drill')
 
 async function tryBackup(
@@ -94,7 +102,8 @@ async function tryBackup(
   await mkdir(home, { recursive: true, mode: 0o711 })
   try {
     const { bsize, bavail } = await statfs(home)
-    if (bsize * bavail < backup.bytes + SPARED_BYTES) return { error: 'The disk has no room to try it out.' }
+    if (bsize * bavail < backup.bytes + (await walBytes(repository, store.id, backup)) + SPARED_BYTES)
+      return { error: 'The disk has no room to try it out.' }
     const fetched = await fetchStore(repository, store.id, home)
     if (!fetched) return { error: 'The repository has no backup of it.' }
     const options = { purpose: 'backup', timeoutMs: CHECK_TIMEOUT_MS }

@@ -11,6 +11,7 @@ import { beginHistory, expireWal, restartHistory } from '../operations/wal_histo
 import { nextSegment, segmentPosition } from '../postgres/wal.ts'
 import { createBaseMaker } from './bases.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
+import { createRounds } from './rounds.ts'
 
 const EVERY_MS = 10_000
 /** Stores that are kept beside each other: a frozen compute answers only by its time-out. */
@@ -22,12 +23,11 @@ const MIB = 2 ** 20
 export function startWalHistoryLoop(context: WorkerContext): Loop {
   const { catalog, hostId, log } = context
   const bases = createBaseMaker(context)
-  /** The stores that are being kept, and until when others are left alone. */
-  const busy = new Set<string>()
+  /** Until when stores are left alone. */
   const retryAt = new Map<string, number>()
+  const offer = createRounds(PLACES, keep)
 
   async function keep(store: KeptStore): Promise<void> {
-    busy.add(store.id)
     try {
       const archived = await archive(context, store)
       if (archived !== undefined) bases.consider(store, archived)
@@ -35,8 +35,6 @@ export function startWalHistoryLoop(context: WorkerContext): Loop {
       // It has ended meanwhile, or is damaged.
       log.warn({ err: error, store: store.id }, 'could not keep the history of a branch')
       retryAt.set(store.id, performance.now() + RETRY_MS)
-    } finally {
-      busy.delete(store.id)
     }
   }
 
@@ -47,10 +45,7 @@ export function startWalHistoryLoop(context: WorkerContext): Loop {
     const running = new Set(stores.map(({ id }) => id))
     bases.retain(running)
     for (const [id, due] of retryAt) if (!running.has(id) || due <= performance.now()) retryAt.delete(id)
-    for (const store of stores) {
-      if (busy.size >= PLACES) break
-      if (!busy.has(store.id) && !retryAt.has(store.id)) void keep(store)
-    }
+    offer(stores.filter(({ id }) => !retryAt.has(id)))
   }
   return startPeriodic(EVERY_MS, round, (error) => log.warn({ err: error }, 'could not keep the history of branches'))
 }

@@ -17,7 +17,7 @@ import {
 import { listBackups, stanzaOf, type StoredBackup } from '../backup/stanza.ts'
 import { type BackupDrill, listDrills, requestDrill } from '../catalog/backup_drill.ts'
 import { stopKeepingCatalogWal } from '../catalog/catalog_wal.ts'
-import { listStoreBackups, requestBackups, type StoreBackup } from '../catalog/store_backup.ts'
+import { forgetBackups, listStoreBackups, requestBackups, type StoreBackup } from '../catalog/store_backup.ts'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { withCatalog } from '../rotation/with_catalog.ts'
@@ -69,7 +69,10 @@ async function tryRepository(repository: Repository): Promise<void> {
 /** Ends backups. The repository keeps its content. */
 export async function endBackups(config: Config): Promise<void> {
   await forgetRepository(config.dataDir)
-  await withCatalog(config, (catalog) => stopKeepingCatalogWal(catalog))
+  await withCatalog(config, async (catalog) => {
+    await stopKeepingCatalogWal(catalog)
+    await forgetBackups(catalog, null)
+  })
 }
 
 async function requireRepository(config: Config): Promise<Repository> {
@@ -112,7 +115,7 @@ export async function tryBackupOut(config: Config, branch: string | undefined): 
       throw new UsageError(
         only
           ? 'There are several such branches: name one by its id.'
-          : `There is no branch ${branch} in the repository.`,
+          : `There is no branch ${branch ?? ''} in the repository.`.replace('  ', ' '),
       )
     const id = await requestDrill(catalog, only.branch_id)
     for (;;) {

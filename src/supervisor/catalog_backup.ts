@@ -60,10 +60,11 @@ export function keepCatalogBackup(options: Options): Undo {
     try {
       repository = await findRepository(config.dataDir, config.pgBackRest, repository)
       if (repository) {
-        before = await backUpCatalog(options, repository, before)
+        // Keys before the rows that are sealed under them.
         const text = textOf(await readInstallationFiles(config))
         if (written !== repository.series + text) await pushFiles(repository, text)
         written = repository.series + text
+        before = await backUpCatalog(options, repository, before)
       }
       said = ''
     } catch (error) {
@@ -123,7 +124,8 @@ async function makeBackup(
   before: CatalogBackup | undefined,
 ): Promise<CatalogBackup> {
   const layout = layoutOf(config)
-  await describeSeries(repository, { host_id: await hostId(config.dataDir), hostname: hostname() })
+  const facts = { hostname: hostname(), kept_days: repository.keptDays }
+  await describeSeries(repository, { host_id: await hostId(config.dataDir), ...facts })
   await removeBases(home)
   const number = 1
   const parent = { socketDir: embeddedSocketDir(config.runtimeDir), passwords: secrets.stores.admin(CATALOG) }

@@ -6,10 +6,17 @@ import { existsSync, readdirSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { RepositoryAccess } from '../backup/location.ts'
-import { fetchStore } from '../backup/fetch_store.ts'
+import { fetchStore, GapError } from '../backup/fetch_store.ts'
 import { fetchFiles, type FoundSeries, listSeries } from '../backup/installation_files.ts'
 import { requirePgBackRest } from '../backup/pgbackrest.ts'
-import { beginSeries, configureRepository, NO_SERIES, openRepository, type Repository } from '../backup/repository.ts'
+import {
+  beginSeries,
+  configureRepository,
+  forgetRepository,
+  NO_SERIES,
+  openRepository,
+  type Repository,
+} from '../backup/repository.ts'
 import { listBackups } from '../backup/stanza.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { dropSlots } from '../catalog/catalog_wal.ts'
@@ -34,7 +41,7 @@ import { lockDataDir, makeDirectories } from './data_dir.ts'
 import { openEmbeddedCatalog } from './embedded_catalog.ts'
 import { writeInstallationFiles } from './installation_files.ts'
 import type { ProgressReporter } from './progress.ts'
-import { beginRestore, endRestore, isUnfinished, type Selection } from './unfinished_restore.ts'
+import { beginRestore, endRestore, isUnfinished, noteSelection, type Selection } from './unfinished_restore.ts'
 
 export interface RestoreOptions extends RepositoryAccess {
   readonly location: string
@@ -54,8 +61,12 @@ export interface Restored {
   /** The catalog is as it was then. RFC 3339. */
   readonly until: string
   readonly stores: readonly RestoredStore[]
-  /** Branches of which the repository has no data. */
-  readonly lost: readonly Omit<StoreToFetch, 'id'>[]
+  readonly lost: readonly LostStore[]
+}
+
+/** A branch that could not be restored. */
+export interface LostStore extends Omit<StoreToFetch, 'id'> {
+  readonly reason: string
 }
 
 /** Errors: UsageError, if a restore of a data directory is not complete. */
@@ -83,6 +94,7 @@ export async function restoreMachine(
     const warning = await openImage(config.dataDir)
     if (warning) progress.say(warning)
     const { found, repository } = await chooseSeries(config, options.location, selection)
+    await noteSelection(config.dataDir, { ...selection, series: found.series })
     const files = await fetchFiles(repository)
     if (!files) throw new UsageError(`The repository has no keys of ${found.series}.`)
     await writeInstallationFiles(config, files)
@@ -91,7 +103,11 @@ export async function restoreMachine(
     const fetched = await progress.during('fetching the catalog', fetching)
     if (!fetched) throw await noCatalog(repository, selection)
     const { stores, lost } = await restoreStores(config, repository, selection, progress)
-    await beginSeries(config.dataDir)
+    if (selection.project === undefined && selection.branch === undefined) {
+      await configureRepository(config.dataDir, options.location, { ...options, keptDays: found.kept_days })
+      await beginSeries(config.dataDir)
+      // A part is used beside the whole, which a later restore is to find as the latest series.
+    } else await forgetRepository(config.dataDir)
     await endRestore(config.dataDir)
     const until = fetched.until ?? fetched.backup.made_at
     return { series: found.series, hostname: found.hostname, until, stores, lost }
@@ -149,14 +165,20 @@ async function restoreStores(config: Config, repository: Repository, selection: 
     await keepSelected(catalog, selection)
     const wanted = await listStoresToFetch(catalog, host)
     const stores: RestoredStore[] = []
-    const lost: Omit<StoreToFetch, 'id'>[] = []
+    const lost: LostStore[] = []
     for (const [index, { id, ...branch }] of wanted.entries()) {
       const home = homeOf(layoutOf(config), id)
       await mkdir(home, { recursive: true, mode: 0o711 })
       const what = `fetching ${branch.branch_name} (${index + 1} of ${wanted.length})`
-      const fetched = await progress.during(what, fetchStore(repository, id, home, selection.at))
-      if (fetched) stores.push({ ...branch, until: fetched.until ?? fetched.backup.made_at })
-      else lost.push(branch)
+      const fetching = fetchStore(repository, id, home, selection.at).catch((error: unknown) => {
+        // Other errors may pass: the restore is repeated then.
+        if (!(error instanceof GapError)) throw error
+        return error
+      })
+      const fetched = await progress.during(what, fetching)
+      if (fetched instanceof GapError) lost.push({ ...branch, reason: fetched.message })
+      else if (fetched) stores.push({ ...branch, until: fetched.until ?? fetched.backup.made_at })
+      else lost.push({ ...branch, reason: 'the repository has no backup of it from then' })
     }
     const { epoch } = await findInstallation(catalog)
     await raiseEpoch(catalog, epoch)

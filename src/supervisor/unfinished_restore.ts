@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { replaceFile } from '../durable_file.ts'
 import { UsageError } from '../errors.ts'
 
-/** What is restored; without any of these all that the latest series has. */
+/** The part that is restored; by default all that the latest series has. */
 export interface Selection {
   /** A series of backups; without it the latest. */
   readonly series?: string | undefined
@@ -27,11 +27,12 @@ export const isUnfinished = (dataDir: string): boolean => existsSync(noteIn(data
  */
 export async function beginRestore(dataDir: string, selection: Selection): Promise<Selection> {
   if (!isUnfinished(dataDir)) {
-    await replaceFile(noteIn(dataDir), 0o600, Buffer.from(JSON.stringify(selection)))
+    await noteSelection(dataDir, selection)
     return selection
   }
-  const begun = JSON.parse((await readFile(noteIn(dataDir), 'utf8')) || '{}') as Selection
-  const isSame = JSON.stringify(selection) === JSON.stringify(begun)
+  const begun = JSON.parse(await readFile(noteIn(dataDir), 'utf8')) as Selection
+  // The series may have been chosen since.
+  const isSame = JSON.stringify({ series: begun.series, ...defined(selection) }) === JSON.stringify(defined(begun))
   if (!isSame && Object.values(selection).some((value) => value !== undefined))
     throw new UsageError(
       `A restore of ${dataDir} is not complete. To go on with it, leave out --series, --project, --branch and --at; ` +
@@ -39,5 +40,11 @@ export async function beginRestore(dataDir: string, selection: Selection): Promi
     )
   return begun
 }
+
+/** Notes the selection that an interrupted restore goes on with. */
+export const noteSelection = (dataDir: string, selection: Selection): Promise<void> =>
+  replaceFile(noteIn(dataDir), 0o600, Buffer.from(JSON.stringify(selection)))
+
+const defined = (selection: Selection): Selection => JSON.parse(JSON.stringify(selection)) as Selection
 
 export const endRestore = (dataDir: string): Promise<void> => rm(noteIn(dataDir))

@@ -1,5 +1,5 @@
 /* A machine that is lost: restored from the repository of its backups, it has all that was committed before. */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { envOf, leaveNothing, neapRun, newDataDir, type Ran, startNeap } from '../neap.ts'
@@ -23,8 +23,8 @@ const backup = ({ dataDir }: World, ...args: string[]): Promise<Ran> =>
   neapRun(['backup', ...args], envOf(dataDir, env))
 
 /**
- * Notes what was acknowledged on each branch, waits until that is in the repository, restores it to a directory of its
- * own, as on an empty machine, and compares.
+ * Notes the acknowledged writes on each branch, waits until they are in the repository, restores that to a directory of
+ * its own, as on an empty machine, and compares.
  */
 export async function lostMachine(world: World, random: Random): Promise<void> {
   const repository = (world.repository ??= await begin(world))
@@ -40,7 +40,10 @@ export async function lostMachine(world: World, random: Random): Promise<void> {
   if (!(await awaitSaved(world, spots, since))) return
   const dataDir = newDataDir()
   const secret = { NEAP_BACKUP_PASSPHRASE: repository.passphrase }
-  const ran = await neapRun(['restore', '--from', repository.location], envOf(dataDir, { ...env, ...secret }))
+  // The copies of earlier restores have written to the repository, too.
+  const series = readFileSync(join(world.dataDir, 'backup/series'), 'utf8')
+  const args = ['restore', '--from', repository.location, '--series', series]
+  const ran = await neapRun(args, envOf(dataDir, { ...env, ...secret }))
   world.checks.record('durable', ran.code !== 0 && `a restore from the repository failed: ${ran.stderr}`)
   if (ran.code !== 0) return leaveNothing(dataDir)
   const neap = await startNeap({ dataDir, env })

@@ -286,6 +286,10 @@ test('one branch is restored as it was at a moment, with its id and passwords an
   const { at, rows } = await commitAround(child)
   await saved(child)
   const { project_id, branch_id } = child
+  const { webhook } = await neap.call('POST /webhooks', {
+    body: { webhook: { url: 'https://example.com/hook', events: ['branch.deleted'] } },
+  })
+  await saved(child)
   await restorePart(['--branch', branch_id, '--at', at], async (restored) => {
     const { branches } = await restored.call('GET /projects/:project_id/branches', { params: { project_id } })
     assert.deepEqual(
@@ -293,11 +297,45 @@ test('one branch is restored as it was at a moment, with its id and passwords an
       [{ id: branch_id, isDefault: true, parent_id: undefined }],
     )
     assert.deepEqual(await query(restored, uriAt(restored, child), NUMBERED), [{ count: rows, last: rows }])
+    // It is not taken for the whole: no webhook tells that the rest is gone, and no later restore finds it.
+    assert.deepEqual((await restored.call('GET /webhooks', {})).webhooks, [])
+    assert.ok(!existsSync(join(restored.ready.data_dir, 'backup/series')))
   })
+  await neap.call('DELETE /webhooks/:webhook_id', { params: { webhook_id: webhook.id } })
   const early = await restore(repository, { args: ['--branch', branch_id, '--at', '2020-01-01T00:00:00Z'] })
   assert.equal(early.code, 1)
   assert.match(early.stderr, /The backups of [0-9a-f]{8} begin at 20/)
   await leaveNothing(early.dataDir)
+})
+
+test('a branch is not backed up before its data are masked', async () => {
+  const { project_id } = main
+  await query(neap, main.uri, `create table person as select 'ann@example.com'::text as email`)
+  const column = { database_name: 'neondb', schema_name: 'public', table_name: 'person', column_name: 'email' }
+  const { branch, operations } = await neap.call('POST /projects/:project_id/branch_anonymized', {
+    params: { project_id },
+    body: {
+      branch_create: { branch: { parent_id: main.branch_id }, endpoints: [{ type: 'read_write' }] },
+      masking_rules: [{ ...column, masking_value: 'masked' }],
+      start_anonymization: false,
+    },
+  })
+  await neap.ended(operations)
+  const stored = (): boolean => globSync(`{backup,archive}/*-${branch.id}`, { cwd: repository }).length > 0
+  assert.equal((await command(['backup', 'run'])).code, 0)
+  assert.ok(!stored())
+  const params = { project_id, branch_id: branch.id }
+  await neap.call('POST /projects/:project_id/branches/:branch_id/anonymize', { params })
+  await until('its data are masked', async () => {
+    const found = await neap.call('GET /projects/:project_id/branches/:branch_id/anonymized_status', { params })
+    return found.state === 'anonymized'
+  })
+  await until('it is backed up', async () => {
+    const { saved_until } = await neap.call('GET /projects/:project_id/branches/:branch_id/backup', { params })
+    return saved_until
+  })
+  assert.ok(stored())
+  await query(neap, main.uri, 'drop table person')
 })
 
 test('a project that was deleted is restored as it was before', async () => {
