@@ -115,7 +115,7 @@ export async function tryBackupOut(config: Config, branch: string | undefined): 
       throw new UsageError(
         only
           ? 'There are several such branches: name one by its id.'
-          : `There is no branch ${branch ?? ''} in the repository.`.replace('  ', ' '),
+          : `There is no ${branch === undefined ? 'branch' : `branch ${branch}`} in the repository.`,
       )
     const id = await requestDrill(catalog, only.branch_id)
     for (;;) {
