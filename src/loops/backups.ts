@@ -76,7 +76,8 @@ export function startBackupLoop(context: WorkerContext): Loop {
     } finally {
       busy[work].delete(store.id)
     }
-    await begin(work, into).catch(warn)
+    // A backup may wait for its base: the next round goes on with it.
+    if (work === 'wal') await begin(work, into).catch(warn)
   }
 
   async function push(store: DueStore, into: Repository): Promise<void> {
