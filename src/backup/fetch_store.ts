@@ -97,7 +97,7 @@ async function fetchWal(
     segmentPosition(end.segment) >= segmentPosition(next)
   ) {
     // Replay would end at the gap without a word.
-    if (end.segment !== next) throw new BackupError(`The repository has a gap in its WAL, after ${last}`)
+    if (end.segment !== next) throw new GapError(`the repository has a gap in its WAL, after ${last}`)
     await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
     last = end.segment
   }

@@ -1,7 +1,7 @@
 import { withTimeout } from '../race.ts'
 
 /** A caller waits no longer than this for the one before it, which may be stuck. */
-const MOST_MS = 5_000
+const LIMIT_MS = 5_000
 
 /**
  * Lets callers with the same key follow each other. Requests that change a project would wait for its row one after the
@@ -15,7 +15,7 @@ export function createTurns() {
     const before = last.get(key)
     const turn = Promise.withResolvers<void>()
     last.set(key, turn.promise)
-    if (before) await withTimeout(before, MOST_MS, undefined)
+    if (before) await withTimeout(before, LIMIT_MS, undefined)
     return () => {
       if (last.get(key) === turn.promise) last.delete(key)
       turn.resolve()
