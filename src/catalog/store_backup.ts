@@ -159,8 +159,8 @@ export async function recordPushed(
       update store s
          set backup_error = case when exists (select from backup where is_due) then s.backup_error end,
              backup_due_at = case
-               when not ${isWhole} or not exists (select from backup) then clock_timestamp()
-               when exists (select from backup where is_due)
+               when not ${isWhole} then clock_timestamp()
+               when not exists (select from backup) or exists (select from backup where is_due)
                     or exists (select from compute where store_id = s.id and ended_at is null)
                then clock_timestamp() + make_interval(secs => ${everySeconds})
              end

@@ -224,6 +224,32 @@ test("one branch's backups are not taken for another's", async () => {
   assert.deepEqual(lost.map(({ branch_id }) => branch_id).toSorted(), [main.branch_id, child.branch_id].toSorted())
 })
 
+test('a branch with a gap in its WAL is named as lost, and the others are restored', async () => {
+  const child = await branchOff(neap, main)
+  await fill(child, 10)
+  await saved(child)
+  const segments = (of: string) => globSync(`archive/*-${child.branch_id}/*/*/0*`, { cwd: of }).toSorted()
+  const before = segments(repository).length
+  await fill(child, 600_000)
+  await until('the repository has two more of its segments', () => segments(repository).length >= before + 2)
+  const copy = join(elsewhere, 'gap')
+  cpSync(repository, copy, { recursive: true })
+  rmSync(join(copy, segments(copy).at(-2) ?? assert.fail('there is no segment')))
+  const { code, stdout, stderr, dataDir } = await restore(copy)
+  await leaveNothing(dataDir)
+  assert.equal(code, 0, stderr)
+  const { lost, stores } = JSON.parse(stdout) as {
+    lost: { branch_id: string; reason: string }[]
+    stores: { branch_id: string }[]
+  }
+  assert.deepEqual(
+    lost.map(({ branch_id }) => branch_id),
+    [child.branch_id],
+  )
+  assert.match(lost[0]?.reason ?? '', /has a gap in its WAL, after [0-9A-F]{24}/)
+  assert.ok(stores.some(({ branch_id }) => branch_id === main.branch_id))
+})
+
 test('the backups of a branch that is gone are removed once their time is over', async () => {
   const gone = await branchOff(neap, main)
   await saved(gone)
