@@ -1,4 +1,4 @@
-import { Command, InvalidArgumentError, type Option } from 'commander'
+import { Command, type Option } from 'commander'
 import { loadConfig, type Overrides } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import type { Restored } from '../supervisor/restore_machine.ts'
@@ -6,7 +6,7 @@ import { terminalProgress } from '../supervisor/progress.ts'
 import { print } from './print.ts'
 import { accessOf, givenPassphrase, reachesRepository, type RepositoryFlags } from './repository.ts'
 import { moment } from './table.ts'
-import { pastMoment } from './values.ts'
+import { pastTime } from './values.ts'
 
 interface Flags extends Overrides, RepositoryFlags {
   readonly from: string
@@ -31,7 +31,7 @@ export function restoreCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command
     .option('--series <series>', 'which backups, where several machines wrote to the repository; else the latest')
     .option('--project <project>', 'only this project, by id or name')
     .option('--branch <branch>', 'only this branch, by id or name')
-    .option('--at <moment>', 'as it was at a moment like 2027-01-31T12:00:00Z, or some time ago like 2h', momentOf)
+    .option('--at <moment>', 'as it was at a moment like 2027-01-31T12:00:00Z, or some time ago like 2h', pastTime)
     .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const { restoreMachine } = await import('../supervisor/restore_machine.ts')
@@ -43,13 +43,6 @@ export function restoreCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command
       const restored = await restoreMachine(loadConfig(flags), options, terminalProgress())
       print(flags.json ? JSON.stringify(restored) : shown(restored))
     })
-}
-
-function momentOf(text: string): string {
-  const past = pastMoment(text)
-  if ('lsn' in past) throw new InvalidArgumentError('It takes a time: branches have no position in common.')
-  if (Date.parse(past.timestamp) > Date.now()) throw new InvalidArgumentError('It lies ahead.')
-  return past.timestamp
 }
 
 function shown({ hostname, until, stores, lost }: Restored): string {

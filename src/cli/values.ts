@@ -84,13 +84,28 @@ export function seconds(text: string): number {
 /** A moment in the past: a time, or a position in the WAL. */
 export type PastMoment = { readonly timestamp: string } | { readonly lsn: string }
 
-/** Reads a moment: RFC 3339, a duration ago such as `30m`, `12h`, `7d`, or an LSN such as `0/1A2B3C4`. */
+/** Reads a time: RFC 3339, or a duration ago such as `30m`, `12h`, `7d`. Returns undefined for other text. */
+function timeIn(text: string): string | undefined {
+  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
+  if (count !== undefined) return new Date(Date.now() - Number(count) * (UNITS[unit] ?? 0) * 1000).toISOString()
+  // As it is: Postgres counts microseconds, and a Date does not.
+  const isTime = /^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text))
+  return isTime ? text : undefined
+}
+
+/** Reads a moment: a time, or an LSN such as `0/1A2B3C4`. */
 export function pastMoment(text: string): PastMoment {
   if (/^[0-9a-f]{1,8}\/[0-9a-f]{1,8}$/i.test(text)) return { lsn: text }
-  const [, count, unit = ''] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
-  if (count !== undefined)
-    return { timestamp: new Date(Date.now() - Number(count) * (UNITS[unit] ?? 0) * 1000).toISOString() }
-  // As it is: Postgres counts microseconds, and a Date does not.
-  if (/^\d{4}-\d\d-\d\dT.*(Z|[+-]\d\d:\d\d)$/i.test(text) && !Number.isNaN(Date.parse(text))) return { timestamp: text }
+  const timestamp = timeIn(text)
+  if (timestamp !== undefined) return { timestamp }
   throw new InvalidArgumentError('It takes a time ago like 30m or 2h, a moment like 2027-01-31T12:00:00Z, or an LSN.')
+}
+
+/** Reads a time in the past. */
+export function pastTime(text: string): string {
+  const time = timeIn(text)
+  if (time === undefined)
+    throw new InvalidArgumentError('It takes a time ago like 30m or 2h, or a moment like 2027-01-31T12:00:00Z.')
+  if (Date.parse(time) > Date.now()) throw new InvalidArgumentError('It is in the future.')
+  return time
 }

@@ -198,12 +198,12 @@ async function keepSelected(catalog: Catalog, { project, branch, at }: Selection
   const name = branch === undefined ? `project ${project}` : `branch ${branch}`
   if (!part)
     throw new UsageError(
-      `There was no ${name} ${at === undefined ? 'at the end; --at goes back to when there was' : `at ${at}`}. ` +
+      `The catalog has no ${name} ${at === undefined ? 'any more; --at goes back to a time when it had' : `as of ${at}`}. ` +
         'Remove the data directory before you try again.',
     )
   if (others.length > 0)
     throw new UsageError(
-      `There are several: name one by its id (${[part, ...others].map(idOf).join(', ')}). ` +
+      `Several have that name: give the id of one (${[part, ...others].map(idOf).join(', ')}). ` +
         'Remove the data directory before you try again.',
     )
   await catalog.transaction((tx) => keepOnly(tx, part))

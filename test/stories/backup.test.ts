@@ -375,7 +375,7 @@ test('a project that was deleted is restored as it was before', async () => {
   await command(['backup', 'run'])
   const absent = await restore(repository, { args: ['--project', project_id] })
   assert.equal(absent.code, 1)
-  assert.match(absent.stderr, /There was no project .* at the end; --at goes back/)
+  assert.match(absent.stderr, /The catalog has no project .* any more; --at goes back/)
   await leaveNothing(absent.dataDir)
   await restorePart(['--project', project_id, '--at', at], async (restored) => {
     const { projects } = await restored.call('GET /projects', {})
