@@ -196,11 +196,8 @@ async function keepSelected(catalog: Catalog, { project, branch, at }: Selection
   if (project === undefined && branch === undefined) return
   const [part, ...others] = await findParts(catalog, project, branch)
   const name = branch === undefined ? `project ${project}` : `branch ${branch}`
-  if (!part)
-    throw new UsageError(
-      `The catalog has no ${name} ${at === undefined ? 'any more; --at goes back to a time when it had' : `as of ${at}`}. ` +
-        'Remove the data directory before you try again.',
-    )
+  const then = at === undefined ? 'any more; --at goes back to a time when it had' : `as of ${at}`
+  if (!part) throw new UsageError(`The catalog has no ${name} ${then}. Remove the data directory before you try again.`)
   if (others.length > 0)
     throw new UsageError(
       `Several have that name: give the id of one (${[part, ...others].map(idOf).join(', ')}). ` +

@@ -229,9 +229,9 @@ test('a branch with a gap in its WAL is named as lost, and the others are restor
   await fill(child, 10)
   await saved(child)
   const segments = (of: string) => globSync(`archive/*-${child.branch_id}/*/*/0*`, { cwd: of }).toSorted()
-  const before = segments(repository).length
+  const known = segments(repository).length
   await fill(child, 600_000)
-  await until('the repository has two more of its segments', () => segments(repository).length >= before + 2)
+  await until('the repository has two more of its segments', () => segments(repository).length >= known + 2)
   const copy = join(elsewhere, 'gap')
   cpSync(repository, copy, { recursive: true })
   rmSync(join(copy, segments(copy).at(-2) ?? assert.fail('there is no segment')))
