@@ -16,8 +16,11 @@ import { type Controller, type Hierarchy, readHierarchies } from './cgroup_hiera
 export interface Cgroups {
   /** Why computes are not held to their sizes here, and the remedy; undefined when they are. */
   readonly missing: string | undefined
-  /** The groups of a new compute and all limits but that of CPU, which would delay its start, for effect.pl. */
-  groupsFor(instance: string, limits: ResourceLimits): string
+  /**
+   * The groups of a new compute and all limits but that of CPU, which would delay its start, for effect.pl.
+   * @param first it has a larger share where CPUs are short, until it is weighed
+   */
+  groupsFor(instance: string, limits: ResourceLimits, first: boolean): string
   /** Limits a running compute. Returns why it is not limited, in words for its owner; undefined when it is. */
   limit(instance: string, limits: ResourceLimits): Promise<string | undefined>
   /** Gives a compute its share by size where CPUs are short, or (`first`) a larger one. Errors: the system's. */
@@ -129,10 +132,10 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
         (error: unknown) => `its control groups cannot be read or written (${codeOf(error)})`,
       )
     },
-    groupsFor(instance, limits) {
+    groupsFor(instance, limits, first) {
       if (missing !== undefined) return ''
       const joined = parents.map((parent) => `join\t${join(parent, instance)}`)
-      const set = [...files.limits(limits), files.weight(limits.cpus, true)].map(
+      const set = [...files.limits(limits), files.weight(limits.cpus, first)].map(
         ({ controller, file, value }) => `set\t${fileOf(controller, instance, file)}\t${value}`,
       )
       return [...joined, ...set].join('\n')

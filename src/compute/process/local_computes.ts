@@ -80,7 +80,7 @@ export function localComputes(options: ComputeOptions): Computes {
       root: layout.root,
       egress: spec.egress && mayReachOut(computeWalls) ? filterOf(options.egressAllow ?? []) : '',
       processes: processesFor(spec),
-      groups: (instance) => groups.groupsFor(instance, resourceLimits(spec)),
+      groups: (instance) => groups.groupsFor(instance, resourceLimits(spec), true),
       hba: HBA,
       config: await configOf(store, spec),
       logFile: logFile(store.id),
@@ -121,7 +121,7 @@ export function localComputes(options: ComputeOptions): Computes {
       return progress
     },
     tryOut: async (store, home, work) =>
-      tryOut({ layout, store, home, bin: await binOf(store), walls: await walls() }, options.secrets, work),
+      tryOut({ layout, store, home, bin: await binOf(store), walls: await walls(), groups }, options.secrets, work),
     settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))

@@ -6,12 +6,14 @@ import { HBA } from '../../postgres/settings.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
 import type { StoreRef } from '../../storage/storage.ts'
 import type { ComputeAddress } from '../compute.ts'
+import type { Cgroups } from './cgroup.ts'
 import { recoverStore } from './recover_store.ts'
 import { type ServerPlan, startServer } from './server.ts'
 import { stopServer } from './stop_server.ts'
 import type { Walls } from './walls.ts'
 
-const PROCESSES = 64
+/** A small compute's: it gives way to those that clients use. */
+const LIMITS = { cpus: 0.25, memoryBytes: 512 * 2 ** 20, processes: 64 }
 const CONFIG = Object.entries({
   max_connections: '20',
   shared_buffers: '64MB',
@@ -28,10 +30,14 @@ interface TrialOptions {
   readonly home: string
   readonly bin: string
   readonly walls: Walls
+  readonly groups: Cgroups
 }
 
-/** The server of a trial: within the walls of its store's computes, without egress, and with a socket of its own. */
-async function trialPlan({ layout, store, home, bin, walls }: TrialOptions): Promise<ServerPlan> {
+/**
+ * The server of a trial: within the walls of its store's computes and groups of its own, without egress, and with a
+ * socket of its own.
+ */
+async function trialPlan({ layout, store, home, bin, walls, groups }: TrialOptions): Promise<ServerPlan> {
   const socketDir = join(layout.runtimeDir, `t${store.number.toString(36)}`)
   await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
   return {
@@ -42,8 +48,8 @@ async function trialPlan({ layout, store, home, bin, walls }: TrialOptions): Pro
     walls,
     root: layout.root,
     egress: '',
-    processes: PROCESSES,
-    groups: () => '',
+    processes: LIMITS.processes,
+    groups: (instance) => groups.groupsFor(instance, LIMITS, false),
     hba: HBA,
     config: CONFIG,
     logFile: join(home, 'postgres.log'),
