@@ -136,7 +136,8 @@ export async function recordBackup(
 /**
  * Records the WAL of a store that the repository has. A store without a compute is due no more once that is complete,
  * unless another backup is to be made of it, which none is if it was not written to since the last. Returns false, and
- * has the store compared again, if the repository is another one by now, or had later WAL.
+ * has the end of its WAL written again, if the repository is another one by now, or had later WAL: a worker that was
+ * frozen may have replaced it.
  */
 export async function recordPushed(
   db: Db,
@@ -155,6 +156,8 @@ export async function recordPushed(
                                                      and backup_due_at = ${store.due_at}::timestamptz))
        where store_id = ${store.id} and series = ${store.series}
          and coalesce(pushed_lsn, '0/0') <= coalesce(${lsn}::pg_lsn, 'FFFFFFFF/FFFFFFFF') returning is_due),
+    replaced as (
+      update store_backup set pushed_lsn = null where store_id = ${store.id} and not exists (select from backup)),
     due as (
       update store s
          set backup_error = case when exists (select from backup where is_due) then s.backup_error end,
@@ -164,7 +167,8 @@ export async function recordPushed(
                     or exists (select from compute where store_id = s.id and ended_at is null)
                then clock_timestamp() + make_interval(secs => ${everySeconds})
              end
-       where s.id = ${store.id} and s.backup_due_at = ${store.due_at}::timestamptz)
+       where s.id = ${store.id}
+         and (s.backup_due_at = ${store.due_at}::timestamptz or not exists (select from backup)))
     select exists (select from backup) as is_recorded`)
   return row?.is_recorded ?? false
 }
