@@ -65,6 +65,10 @@ async function register(count: number): Promise<void> {
          from made, account a where a.is_default;
      insert into store (id, branch_id, host_id, made_from, state, bytes, measured_at)
        select branch_id, branch_id, (select id from host limit 1), 'clone', 'ready', 10000000, now() from made;
+     insert into project_space (project_id, host_id, shared_bytes, changed_at, measured_at)
+       select project_id, (select id from host limit 1), 0, now(), clock_timestamp() from made where is_first;
+     insert into store_space (store_id, apparent_bytes, real_bytes, own_bytes, history_bytes, is_exact)
+       select branch_id, 10000000, 10000000, 10000000, 0, true from made;
      insert into role (branch_id, name, account_id)
        select branch_id, 'owner', a.id from made, account a where a.is_default;
      insert into database (branch_id, name, account_id, owner_name)

@@ -1,5 +1,6 @@
 import type { Db } from './catalog.ts'
 import { matchesSearch } from './search.ts'
+import { noteProjectSpaceChange } from './space.ts'
 import { sql } from './sql.ts'
 
 export interface Branch {
@@ -312,8 +313,8 @@ export async function markBranchDeleted(tx: Db, id: string): Promise<void> {
  * Locks in the order project, branch, endpoint.
  */
 export async function deleteBranchData(tx: Db, id: string): Promise<void> {
-  await tx.rows(sql`
-    select from project where id = (select project_id from branch where id = ${id}) for no key update`)
+  const project = await tx.row<{ id: string }>(sql`
+    select id from project where id = (select project_id from branch where id = ${id}) for no key update`)
   await tx.rows(sql`select from branch where id = ${id} for no key update`)
   await tx.rows(sql`delete from role where branch_id = ${id}`)
   await tx.rows(sql`delete from database where branch_id = ${id}`)
@@ -325,4 +326,6 @@ export async function deleteBranchData(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     with removed as (delete from store where branch_id = ${id} returning id)
     delete from store_uid u using removed where u.store_id = removed.id`)
+  // Blocks that it shared may be another store's own now.
+  if (project) await noteProjectSpaceChange(tx, project.id)
 }

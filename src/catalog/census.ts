@@ -80,7 +80,7 @@ function storageOf(hosts: readonly Host[]): Pick<Census, 'storage' | 'imageBytes
   return {
     storage: hosts.flatMap(({ id: host, clone_mode: mode, apparent_bytes: apparent, real_bytes: real }) => {
       if (mode === null) return []
-      const bytes = { apparent: apparent ?? 0, real: real ?? 0 }
+      const bytes = { apparent, real }
       return Object.entries(bytes).map(([kind, value]) => ({ labels: { host, mode, kind }, value }))
     }),
     imageBytes: Object.fromEntries(hosts.map(({ id, image }) => [id, image?.bytes ?? 0])),

@@ -43,8 +43,8 @@ export interface Host {
   readonly growable_bytes: number
   /** When the space of its stores was measured; the bytes of their files, and of their blocks, each counted once. */
   readonly space_measured_at: string | null
-  readonly apparent_bytes: number | null
-  readonly real_bytes: number | null
+  readonly apparent_bytes: number
+  readonly real_bytes: number
   /** When its worker was last heard of; null before the first one has registered. */
   readonly heartbeat_at: string | null
 }

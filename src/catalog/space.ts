@@ -1,44 +1,44 @@
 import type { Catalog, Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** A store whose space is measured, with its project. */
-export interface SpaceStore {
-  readonly id: string
-  readonly project: string
-}
-
-/** Blocks may change without a notice in the catalog, as by a compute that runs on. */
-const MAX_AGE_SECONDS = 3_600
-
+/** Projects of one pass. Each has a row of its own, and its stores are read together. */
+const PROJECTS_AT_ONCE = 100
 /** More rows in one statement would take much memory of a session, which keeps it. */
-const AT_ONCE = 2_000
+const STORES_AT_ONCE = 2_000
 
-/** Whether the space of a host's stores is to be measured. */
-export interface SpaceDue {
+/** A project with stores on a host whose space is to be measured. */
+export interface SpaceProject {
+  readonly id: string
+  /** Its stores there, also those that are being made. */
+  readonly stores: readonly string[]
+  /** The time of this reading: later changes need another pass. */
   readonly now: string
-  readonly stores: number
-  /** It was never measured, or long ago, or a store was measured anew since. */
-  readonly is_due: boolean
 }
 
-/** Whether a store of a host has changed since their space was measured. Reads the index of its rows of `store`. */
-export async function readSpaceDue(db: Db, hostId: string): Promise<SpaceDue | undefined> {
-  return db.row(sql`
-    select clock_timestamp() as now, (select count(*) from store where host_id = h.id) as stores,
-           coalesce(h.space_measured_at < clock_timestamp() - make_interval(secs => ${MAX_AGE_SECONDS})
-                    or exists (select from store where host_id = h.id and measured_at > h.space_measured_at),
-                    true) as is_due
-      from host h where h.id = ${hostId}`)
-}
-
-/** All stores of a host, also those that are being made. */
-export function listSpaceStores(db: Db, hostId: string): Promise<SpaceStore[]> {
+/** The projects whose stores on a host have changed since they were measured, those measured longest ago first. */
+export function listSpaceDue(db: Db, hostId: string): Promise<SpaceProject[]> {
   return db.rows(sql`
-    select s.id, b.project_id as project from store s join branch b on b.id = s.branch_id
-     where s.host_id = ${hostId} order by b.project_id, s.number`)
+    select p.project_id as id, statement_timestamp() as now,
+           array(select s.id from branch b join store s on s.branch_id = b.id
+                  where b.project_id = p.project_id and s.host_id = p.host_id order by s.number) as stores
+      from project_space p
+     where p.host_id = ${hostId} and p.changed_at > p.measured_at order by p.measured_at limit ${PROJECTS_AT_ONCE}`)
 }
 
-/** The result of a pass over the stores of a host, in bytes. */
+/** Notes that a store has changed, or is new: its project is measured again. */
+export async function noteSpaceChange(db: Db, storeId: string): Promise<void> {
+  await db.rows(sql`
+    insert into project_space (project_id, host_id, shared_bytes)
+    select b.project_id, s.host_id, 0 from store s join branch b on b.id = s.branch_id where s.id = ${storeId}
+    on conflict (project_id, host_id) do update set changed_at = clock_timestamp()`)
+}
+
+/** Notes that stores of a project have changed, or are gone. Locks no other row: for transactions. */
+export async function noteProjectSpaceChange(tx: Db, projectId: string): Promise<void> {
+  await tx.rows(sql`update project_space set changed_at = clock_timestamp() where project_id = ${projectId}`)
+}
+
+/** The result of a pass over the stores of projects, in bytes. */
 export interface FoundSpace {
   readonly stores: readonly {
     readonly id: string
@@ -48,19 +48,23 @@ export interface FoundSpace {
     readonly history_bytes: number | null
     readonly is_exact: boolean
   }[]
-  readonly sharedOf: ReadonlyMap<string, number>
-  readonly real_bytes: number
+  readonly projects: readonly {
+    readonly id: string
+    readonly apparent_bytes: number
+    readonly real_bytes: number
+    readonly shared_bytes: number
+  }[]
+  readonly other_bytes: number
 }
 
-/** Records the space of a host's stores. @param at when the pass began */
+/** Records the space of projects' stores on a host. @param at when the pass began */
 export async function recordSpace(catalog: Catalog, hostId: string, at: string, found: FoundSpace): Promise<void> {
-  const shared = [...found.sharedOf].map(([project_id, shared_bytes]) => ({ project_id, shared_bytes }))
   await catalog.transaction(async (tx) => {
-    for (let from = 0; from < found.stores.length; from += AT_ONCE)
+    for (let from = 0; from < found.stores.length; from += STORES_AT_ONCE)
       await tx.rows(sql`
       insert into store_space as p (store_id, apparent_bytes, real_bytes, own_bytes, history_bytes, is_exact)
       select s.id, f.apparent_bytes, f.real_bytes, f.own_bytes, f.history_bytes, f.is_exact
-        from jsonb_to_recordset(${JSON.stringify(found.stores.slice(from, from + AT_ONCE))}::jsonb)
+        from jsonb_to_recordset(${JSON.stringify(found.stores.slice(from, from + STORES_AT_ONCE))}::jsonb)
                f (id text, apparent_bytes int8, real_bytes int8, own_bytes int8, history_bytes int8, is_exact bool)
         join store s on s.id = f.id and s.state = 'ready'
       on conflict (store_id) do update
@@ -70,19 +74,15 @@ export async function recordSpace(catalog: Catalog, hostId: string, at: string, 
             is distinct from (excluded.apparent_bytes, excluded.real_bytes, excluded.own_bytes, excluded.history_bytes,
                               excluded.is_exact)`)
     await tx.rows(sql`
-      with found as (
-        select f.project_id, f.shared_bytes
-          from jsonb_to_recordset(${JSON.stringify(shared)}::jsonb) f (project_id text, shared_bytes int8)
-          join project p on p.id = f.project_id),
-      gone as (
-        delete from project_space
-         where host_id = ${hostId} and project_id not in (select project_id from found))
-      insert into project_space (project_id, host_id, shared_bytes)
-      select project_id, ${hostId}, shared_bytes from found
-      on conflict (project_id, host_id) do update set shared_bytes = excluded.shared_bytes`)
+      update project_space p
+         set apparent_bytes = f.apparent_bytes, real_bytes = f.real_bytes, shared_bytes = f.shared_bytes,
+             measured_at = ${at}::timestamptz
+        from jsonb_to_recordset(${JSON.stringify(found.projects)}::jsonb)
+               f (id text, apparent_bytes int8, real_bytes int8, shared_bytes int8)
+       where p.host_id = ${hostId} and p.project_id = f.id`)
     await tx.rows(sql`
-      update host set space_measured_at = ${at}::timestamptz, real_bytes = ${found.real_bytes},
-             apparent_bytes = ${found.stores.reduce((sum, { apparent_bytes }) => sum + apparent_bytes, 0)}
+      update host set space_measured_at = ${at}::timestamptz, template_bytes = ${found.other_bytes},
+             real_bytes = real_bytes - template_bytes + ${found.other_bytes}
        where id = ${hostId}`)
   })
 }
@@ -104,7 +104,7 @@ export interface BranchSpace {
 export function readBranchSpace(db: Db, branchId: string): Promise<BranchSpace | undefined> {
   return db.row(sql`
     select h.clone_mode, p.apparent_bytes, p.real_bytes, p.own_bytes, p.history_bytes, p.is_exact,
-           case when p.store_id is not null then h.space_measured_at end as measured_at,
+           case when p.store_id is not null then nullif(j.measured_at, '-infinity') end as measured_at,
            (select count(*) from snapshot n
              where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshots,
            (select case when count(*) = count(o.own_bytes) then coalesce(sum(o.own_bytes), 0)::int8 end
@@ -112,6 +112,7 @@ export function readBranchSpace(db: Db, branchId: string): Promise<BranchSpace |
              where n.project_id = b.project_id and n.source_branch_id = b.id) as snapshot_bytes
       from branch b join store s on s.id = b.store_id join host h on h.id = s.host_id
       left join store_space p on p.store_id = s.id
+      left join project_space j on j.project_id = b.project_id and j.host_id = s.host_id
      where b.id = ${branchId}`)
 }
 
@@ -134,7 +135,8 @@ export async function readProjectSpace(db: Db, projectId: string): Promise<Proje
             + coalesce((select sum(shared_bytes) from project_space where project_id = ${projectId}), 0))::int8
              as own_bytes,
            bool_and(p.is_exact) as is_exact,
-           min(h.space_measured_at) filter (where p.store_id is not null) as measured_at
+           (select min(nullif(measured_at, '-infinity')) from project_space where project_id = ${projectId})
+             as measured_at
       from branch b join store s on s.id = b.store_id join host h on h.id = s.host_id
       left join store_space p on p.store_id = s.id
      where b.project_id = ${projectId}`)

@@ -1,4 +1,5 @@
 import { countWal } from '../catalog/consumption.ts'
+import { noteSpaceChange } from '../catalog/space.ts'
 import { listLimited, listUnmeasured, setMeasured } from '../catalog/store.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
@@ -24,6 +25,7 @@ export function startMeasureLoop(context: WorkerContext): Loop {
       return undefined
     })
     await setMeasured(catalog, id, size)
+    await noteSpaceChange(catalog, id)
     // All that the compute wrote counts, now that it has ended.
     const position = await storage.walPosition({ id }).catch(() => undefined)
     if (position) await countWal(catalog, new Map([[id, position]]))

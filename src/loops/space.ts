@@ -1,4 +1,4 @@
-import { listSpaceStores, readSpaceDue, recordSpace } from '../catalog/space.ts'
+import { listSpaceDue, recordSpace } from '../catalog/space.ts'
 import type { WorkerContext } from '../context.ts'
 import { createEventLoop } from '../event_loop.ts'
 import type { Loop } from './periodic.ts'
@@ -8,19 +8,17 @@ const EVERY_MS = 10_000
 const REST = 4
 
 /**
- * Measures the blocks of this host's stores, and those that each has alone, once stores have changed. A pass reads the
- * extents of all files, so passes are the rarer, the longer they last.
+ * Measures the blocks of this host's stores, and those that each has alone, project by project, once stores have
+ * changed. A pass reads the extents of all files of a project, so passes are the rarer, the longer they last.
  */
 export function startSpaceLoop({ catalog, storage, hostId, log }: WorkerContext): Loop {
-  /** The number of stores at the last pass: a removal changes which blocks the others have alone. */
-  let measured: number | undefined
   const loop = createEventLoop({
     async look() {
-      const due = await readSpaceDue(catalog, hostId)
-      if (!due || (!due.is_due && due.stores === measured)) return EVERY_MS
+      const projects = await listSpaceDue(catalog, hostId)
+      const [first] = projects
+      if (!first) return EVERY_MS
       const began = performance.now()
-      await recordSpace(catalog, hostId, due.now, await storage.measureSpace(await listSpaceStores(catalog, hostId)))
-      measured = due.stores
+      await recordSpace(catalog, hostId, first.now, await storage.measureSpace(projects))
       return Math.max(EVERY_MS, REST * (performance.now() - began))
     },
     onError: (error) => log.warn({ err: error }, 'could not measure the space of stores'),

@@ -7,6 +7,7 @@
 import { setBranchArchived } from '../catalog/archived_branch.ts'
 import { findStoredBranch } from '../catalog/branch.ts'
 import { unfinishedOperations } from '../catalog/operation.ts'
+import { noteProjectSpaceChange } from '../catalog/space.ts'
 import { done, waitUntil } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
 
@@ -30,6 +31,7 @@ export const timelineArchive: Action<Record<string, never>> = {
     },
     async branch_archived(operation, _context, tx) {
       await setBranchArchived(tx, operation.branch_id as string, true)
+      await noteProjectSpaceChange(tx, operation.project_id)
     },
   },
   async onFailure(operation, { storage }, tx) {

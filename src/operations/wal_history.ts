@@ -4,6 +4,7 @@
  */
 import type { Db } from '../catalog/catalog.ts'
 import { forgetHistory, listAncestors, listExpiredHistory, loseHistory, setChained } from '../catalog/history.ts'
+import { noteSpaceChange } from '../catalog/space.ts'
 import type { AdminSession } from '../compute_admin/session.ts'
 import { keepWal, keptSegment, readLsn } from '../compute_admin/wal_slot.ts'
 import type { Config } from '../config.ts'
@@ -77,6 +78,7 @@ export async function expireWal(context: ExpiryContext, storeId?: string): Promi
       before: before_segment,
     })
     await forgetHistory(catalog, part, freed)
+    await noteSpaceChange(catalog, store_id)
   }
   return parts.length > 0
 }

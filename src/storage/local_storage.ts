@@ -102,7 +102,7 @@ export function localStorage(options: HostOptions): Storage {
     runningCopies: async () => runningCopies(),
     remove: (store, fence) => removeStored(layout, store, fence, options.log),
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
-    measureSpace: (stores) => measureSpace(layout, isCopied, stores, MEASURING_SHARE),
+    measureSpace: (projects) => measureSpace(layout, isCopied, projects, MEASURING_SHARE),
     tendImage: (most) => tendImage(layout.dataDir, most),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),

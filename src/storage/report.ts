@@ -44,8 +44,8 @@ export async function reportStores(dataDir: string, most: number | undefined): P
   const { bsize, blocks, bavail } = await statfs(dataDir)
   const image = await readImage(place, most)
   // The catalog knows the projects of stores: they matter only to blocks that a project's stores share.
-  const stores = (await storedIds(layout)).map((id) => ({ id, project: '' }))
-  const space = await measureSpace(layout, async () => mode === 'copy', stores)
+  const projects = [{ id: '', stores: await storedIds(layout) }]
+  const space = await measureSpace(layout, async () => mode === 'copy', projects)
   return {
     mode,
     advice: mode === 'copy' ? (adviceFor(dataDir) ?? null) : null,
@@ -53,7 +53,7 @@ export async function reportStores(dataDir: string, most: number | undefined): P
       ? { ...image, bytes: image.bytes + image.trimmed_bytes, reserved_bytes: spaceOf(place.image).reserved }
       : null,
     disk: { bytes: bsize * blocks, free_bytes: bsize * bavail },
-    real_bytes: space.real_bytes,
+    real_bytes: space.projects.reduce((sum, { real_bytes }) => sum + real_bytes, space.other_bytes),
     stores: space.stores,
   }
 }

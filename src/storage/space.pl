@@ -4,10 +4,10 @@
 #
 #   APPARENT REAL OWN HISTORY EXACT
 #
-# the bytes of its files, of their blocks, of those blocks that no other directory of the input has, and of those among them that only its history
-# has; "-" for the last two where the filesystem does not tell (FIEMAP; linux/fiemap.h). EXACT is 0 where a project has too many extents: then only
-# blocks that no other file has count as its own. Then "project NUMBER BYTES" for each project, the blocks that several directories of it have and
-# no other one, and "total BYTES", the blocks of all, each counted once.
+# the bytes of its files, of their blocks, of those blocks that no other directory has, and of those among them that only its history has; "-" for
+# the last two where the filesystem does not tell (FIEMAP; linux/fiemap.h). EXACT is 0 where a project has too many extents: then only blocks that no
+# other file has count as its own. Then "project NUMBER BYTES" for each project, the blocks that several directories of it have and no other one,
+# and "other BYTES", the blocks of directories that are no stores, and those that several projects have.
 use strict;
 use Time::HiRes qw(time sleep);
 
@@ -99,26 +99,30 @@ sub read_directory {
 
 # Counts the shared blocks of a part of the disk: the directories that have the blocks between two events, and their projects, are known by their
 # number and the sum of their numbers, which is the only one's if there is one.
-my (%of_project, $total);
+my ($other, %of_project) = (0);
 sub count_part {
   my ($events) = @_;
   my (%directories, %projects);
-  my ($count, $sum, $project_count, $project_sum, $data, $from) = (0, 0, 0, 0, 0, 0);
+  my ($files, $count, $sum, $project_count, $project_sum, $data, $from) = (0, 0, 0, 0, 0, 0, 0);
   my $left = 0;
   for my $event (sort unpack('(a13)*', $events)) {
     rest() if ++$left % 4096 == 0;
     my ($where, $begins, $number) = unpack('Q>CL>', $event);
     if ($count > 0 && $where > $from) {
       my $bytes = $where - $from;
-      $total += $bytes;
       if ($count == 1) {
-        $found[$sum]{shared} += $bytes;
-        $found[$sum]{shared_history} += $bytes if $data == 0;
+        # A store that has a shared block once shares it with a directory that is not in the input.
+        if ($files > 1 || !$found[$sum]{project}) {
+          $found[$sum]{shared} += $bytes;
+          $found[$sum]{shared_history} += $bytes if $data == 0;
+        }
       } elsif ($project_count == 1) { $of_project{$project_sum} += $bytes }
+      else { $other += $bytes }
     }
     $from = $where;
     my ($directory, $is_data, $step) = ($number >> 1, !($number & 1), $begins ? 1 : -1);
     my $project = $found[$directory]{project};
+    $files += $step;
     $data += $step if $is_data;
     my $before = $directories{$directory} || 0;
     if (($directories{$directory} = $before + $step) == 0 || $before == 0) {
@@ -147,10 +151,12 @@ count_part(delete $events{$_}) for sort { $a <=> $b } keys %events;
 for my $each (@found) {
   my $is_exact = !$inexact{$each->{project}};
   my ($own, $of_history) = ($each->{own}, $each->{history});
-  $total += $each->{silent} ? $each->{real} : $own;
-  ($own, $of_history) = ($own + $each->{shared}, $of_history + $each->{shared_history}) if $is_exact;
+  if ($is_exact) { ($own, $of_history) = ($own + $each->{shared}, $of_history + $each->{shared_history}) }
+  else { $of_project{$each->{project}} += $each->{shared} }
+  $other += $each->{silent} ? $each->{real} : $own if !$each->{project};
   ($own, $of_history) = ('-', '-') if $each->{silent};
   print join(' ', $each->{apparent}, $each->{real}, $own, $of_history, $is_exact ? 1 : 0), "\n";
 }
+$other += delete $of_project{0} || 0;
 print "project $_ $of_project{$_}\n" for sort { $a <=> $b } keys %of_project;
-print 'total ', $total || 0, "\n";
+print "other $other\n";

@@ -48,13 +48,12 @@ test('a store has alone what no other store and no template has, also twice in i
   rmSync(join(layout.branches, 'unknown'), { recursive: true })
   execFileSync('sync', ['--file-system', layout.dataDir])
 
-  const stores = [
-    { id: 'one', project: 'p' },
-    { id: 'child', project: 'p' },
-    { id: 'other', project: 'q' },
+  const projects = [
+    { id: 'p', stores: ['one', 'child'] },
+    { id: 'q', stores: ['other'] },
   ]
   for (const share of [undefined, 0.5]) {
-    const found = await measureSpace(layout, async () => false, stores, share)
+    const found = await measureSpace(layout, async () => false, projects, share)
     const inMib = found.stores.map(({ apparent_bytes, own_bytes, history_bytes, is_exact }) => [
       apparent_bytes / MIB,
       (own_bytes ?? 0) / MIB,
@@ -67,20 +66,24 @@ test('a store has alone what no other store and no template has, also twice in i
       [30, 5, 0, true],
       [10, 0, 0, true],
     ])
-    assert.deepEqual([...found.sharedOf], [['p', 25 * MIB]])
-    assert.equal(found.real_bytes, 72 * MIB)
+    assert.deepEqual(found.projects, [
+      { id: 'p', apparent_bytes: 113 * MIB, real_bytes: 62 * MIB, shared_bytes: 25 * MIB },
+      { id: 'q', apparent_bytes: 10 * MIB, real_bytes: 0, shared_bytes: 0 },
+    ])
+    assert.equal(found.other_bytes, 10 * MIB)
   }
 
-  // The blocks of a store that the caller does not name are shared all the same.
-  const [alone] = (await measureSpace(layout, async () => false, stores.slice(0, 1))).stores
-  assert.equal(alone?.own_bytes, 32 * MIB)
+  // The blocks of a store that the caller does not name are shared all the same, and so are those of a template.
+  const alone = await measureSpace(layout, async () => false, [{ id: 'p', stores: ['one'] }])
+  assert.equal(alone.stores[0]?.own_bytes, 32 * MIB)
+  assert.equal(alone.other_bytes, 10 * MIB)
 })
 
 test('all blocks of a copy are its own, also where the filesystem tells nothing', async () => {
   const { layout, write } = newDirectory()
   write('branches/one/pgdata/file', 1)
   write('branches/one/wal/segment', 2)
-  const [found] = (await measureSpace(layout, async () => true, [{ id: 'one', project: 'p' }])).stores
+  const [found] = (await measureSpace(layout, async () => true, [{ id: 'p', stores: ['one'] }])).stores
   assert.equal(found?.own_bytes, 3 * MIB)
   assert.equal(found.apparent_bytes, 3 * MIB)
 })

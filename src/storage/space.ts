@@ -21,38 +21,48 @@ export interface StoreSpace {
   readonly is_exact: boolean
 }
 
-/** The space of all stores of a host, in bytes. */
+/** The space of a project's stores on a host, in bytes. */
+export interface ProjectBytes {
+  readonly id: string
+  readonly apparent_bytes: number
+  /** The blocks that no store of another project has, each counted once. */
+  readonly real_bytes: number
+  /** Of those, the ones that several of its stores share. */
+  readonly shared_bytes: number
+}
+
+/** The space of stores, in the order in which they were given, and of their projects. */
 export interface MeasuredSpace {
   readonly stores: readonly StoreSpace[]
-  /** By project: the blocks that several of its stores share, and no other store. */
-  readonly sharedOf: ReadonlyMap<string, number>
-  /** The blocks of all stores and templates, each counted once. */
-  readonly real_bytes: number
+  readonly projects: readonly ProjectBytes[]
+  /** The blocks of templates and of removed stores, also those that stores share, each counted once. */
+  readonly other_bytes: number
+}
+
+/** All stores that a project has on a host. */
+export interface StoresOfProject {
+  readonly id: string
+  readonly stores: readonly string[]
 }
 
 const MEASURE = readFileSync(fileURLToPath(new URL('space.pl', import.meta.url)), 'utf8')
 
 /**
- * Reads the extents of all files of stores, in a process of its own. Errors: the system's.
+ * Reads the extents of all files of projects' stores, in a process of its own: only stores of one project share blocks,
+ * apart from those of templates. Errors: the system's.
  * @param isCopied whether stores are made by a copy: asked where the filesystem does not tell which blocks are shared
- * @param stores with their projects, since blocks are shared within one
  * @param quietly at a low priority, with so much of a core (0.2); undefined: at once
  */
 export async function measureSpace(
   layout: Layout,
   isCopied: () => Promise<boolean>,
-  stores: readonly { readonly id: string; readonly project: string }[],
+  projects: readonly StoresOfProject[],
   quietly?: number,
 ): Promise<MeasuredSpace> {
-  if (process.platform !== 'linux') return { stores: [], sharedOf: new Map(), real_bytes: 0 }
-  const projects = [...new Set(stores.map(({ project }) => project))]
-  const numberOf = new Map(projects.map((project, index) => [project, index + 1]))
-  // Templates, removed directories and stores that the caller does not know share blocks with stores, too.
-  const known = new Set(stores.map(({ id }) => homeOf(layout, id)))
-  const places = [layout.templates, layout.trash, layout.branches]
-  const others = (await Promise.all(places.map(namesIn))).flat().filter((path) => !known.has(path))
+  if (process.platform !== 'linux') return { stores: [], projects: [], other_bytes: 0 }
+  const others = (await Promise.all([layout.templates, layout.trash].map(namesIn))).flat()
   const input = [
-    ...stores.map(({ id, project }) => `${numberOf.get(project)} ${homeOf(layout, id)}`),
+    ...projects.flatMap(({ stores }, index) => stores.map((id) => `${index + 1} ${homeOf(layout, id)}`)),
     ...others.map((path) => `0 ${path}`),
   ]
   const text = input.map((line) => `${line}\n`).join('')
@@ -61,17 +71,29 @@ export async function measureSpace(
       ? await runTool('perl', ['-e', MEASURE], text)
       : await runTool('perl', ['-e', MEASURE, String(quietly)], text, spawnGivingWay)
   const lines = output.trim().split('\n')
-  const shared = lines.flatMap((line) => {
-    const [, number, bytes] = /^project (\d+) (\d+)$/.exec(line) ?? []
-    const project = projects[Number(number) - 1]
-    return project === undefined ? [] : [[project, Number(bytes)] as const]
-  })
-  const isSilent = lines.slice(0, stores.length).some((line) => line.includes('-'))
+  const sharedOf = lines.map((line) => /^project (\d+) (\d+)$/.exec(line))
+  const shared = new Map(sharedOf.map((found) => [Number(found?.[1]), Number(found?.[2])]))
+  const ids = projects.flatMap(({ stores }) => stores)
+  const isSilent = lines.slice(0, ids.length).some((line) => line.includes('-'))
   const ownsAll = isSilent && (await isCopied())
+  const stores = ids.map((id, index) => spaceIn(id, lines[index] ?? '', ownsAll))
+  let from = 0
   return {
-    stores: stores.map(({ id }, index) => spaceIn(id, lines[index] ?? '', ownsAll)),
-    sharedOf: new Map(shared),
-    real_bytes: Number(/^total (\d+)$/.exec(lines.at(-1) ?? '')?.[1] ?? 0),
+    stores,
+    projects: projects.map(({ id, stores: { length } }, index) =>
+      sumOf(id, stores.slice(from, (from += length)), shared.get(index + 1) ?? 0),
+    ),
+    other_bytes: Number(/^other (\d+)$/.exec(lines.at(-1) ?? '')?.[1] ?? 0),
+  }
+}
+
+function sumOf(id: string, stores: readonly StoreSpace[], shared_bytes: number): ProjectBytes {
+  const sum = (bytesOf: (store: StoreSpace) => number) => stores.reduce((total, store) => total + bytesOf(store), 0)
+  return {
+    id,
+    apparent_bytes: sum(({ apparent_bytes }) => apparent_bytes),
+    real_bytes: shared_bytes + sum(({ own_bytes, real_bytes }) => own_bytes ?? real_bytes),
+    shared_bytes,
   }
 }
 

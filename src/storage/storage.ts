@@ -4,7 +4,7 @@ import type { MadeBase } from './base.ts'
 import type { ReplayTarget } from './replay.ts'
 import type { TendedImage } from './image/tend.ts'
 import type { CloneMode } from './report.ts'
-import type { MeasuredSpace } from './space.ts'
+import type { MeasuredSpace, StoresOfProject } from './space.ts'
 import type { ArchivedWal } from './wal_archive.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog. */
@@ -84,11 +84,10 @@ export interface Storage {
   /** Measures a store's files, for three seconds at most. */
   measure(store: Pick<StoreRef, 'id'>): Promise<StoreSize>
   /**
-   * Measures the blocks of all stores, and which of them each shares with others, in a process of low priority
-   * that takes a part of a core. It lasts the longer, the more stores there are.
-   * @param stores with their projects, since blocks are shared within one
+   * Measures the blocks of projects' stores, and which of them each shares with others, in a process of low priority
+   * that takes a part of a core. It lasts the longer, the more files these stores have.
    */
-  measureSpace(stores: readonly { readonly id: string; readonly project: string }[]): Promise<MeasuredSpace>
+  measureSpace(projects: readonly StoresOfProject[]): Promise<MeasuredSpace>
   /**
    * Lets the image of the stores, where there is one, grow by a step if it is short of room, or give back room that it
    * took by itself and no longer needs.

@@ -127,9 +127,7 @@ function shownHost({
     ...(image !== null && {
       image: { bytes: image.bytes, growable_bytes, ...(image.problem !== null && { problem: image.problem }) },
     }),
-    ...(measured_at !== null &&
-      apparent_bytes !== null &&
-      real_bytes !== null && { storage: { apparent_bytes, real_bytes, measured_at } }),
+    ...(measured_at !== null && { storage: { apparent_bytes, real_bytes, measured_at } }),
     ...(heartbeat_at !== null && { heartbeat_at }),
   }
 }
