@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { withTimeout } from '../race.ts'
+import { batchStatements } from './batch.ts'
 import { isAway, acceptsSessions, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 import { createListener, type CatalogListener, type Told } from './listener.ts'
@@ -23,22 +24,23 @@ export interface Transaction extends Db {
   last(statement: SqlStatement): void
 }
 
-/** A request to the API that changes something. */
-export interface ApiRequest {
-  /** Operations that it queues record it for the log. */
-  readonly id: string
+/** A transaction that a client waits for, beside others that lock the same rows. */
+export interface ContendedWork {
   /** The project whose row it locks. */
   readonly project?: string | undefined
+  /** The API request: operations that it queues record it for the log. */
+  readonly requestId?: string | undefined
 }
 
 /** The catalog: the only state that Neap's processes share. */
 export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction and rolls back if it throws.
-   * @param request of the API. Its commit releases locks before it is durable, and this resolves once it is: requests
-   * that queue on a row share a write to the disk. A transaction that sees it sooner is durable only after it.
+   * @param contended Its commit releases locks before it is durable, and this resolves once it is: those that queue on
+   * a row share a write to the disk. A transaction that sees it sooner is durable only after it. Those of a project
+   * begin one after the other.
    */
-  transaction<T>(work: (tx: Transaction) => Promise<T>, request?: ApiRequest): Promise<T>
+  transaction<T>(work: (tx: Transaction) => Promise<T>, contended?: ContendedWork): Promise<T>
   /** A dedicated session, for locks that outlive a transaction. Ends with `end()`. */
   session(): Promise<Db & { end(): Promise<void>; onLost(tell: () => void): void }>
   /** The connections of the pool, the idle ones among them, and the number of waiting callers. */
@@ -128,6 +130,7 @@ export function openCatalog(
   function on(client: pg.ClientBase, broke: (error: Error) => void = () => {}): Db {
     async function rows<R>(statement: SqlStatement): Promise<R[]> {
       try {
+        batchStatements(client)
         return (await detector.during(() => client.query(statement))).rows as R[]
       } catch (error) {
         if (isAway(error as Error)) broke(error as Error)
@@ -181,13 +184,13 @@ export function openCatalog(
   return {
     rows,
     row: async (statement) => (await rows<never>(statement))[0],
-    async transaction(work, request) {
-      const endTurn = request?.project === undefined ? () => {} : await takeTurn(request.project)
+    async transaction(work, contended) {
+      const endTurn = contended?.project === undefined ? () => {} : await takeTurn(contended.project)
       try {
         return await lend(async (tx, { isBroken, breaks }) => {
           // BEGIN is pipelined with the first statement to save a round trip. It fails only if the connection does, and
           // then both fail.
-          const begun = tx.rows(request === undefined ? BEGIN : beginFor(request.id))
+          const begun = tx.rows(contended ? beginContended(contended) : BEGIN)
           begun.catch(() => {})
           let last: Promise<unknown> | undefined
           try {
@@ -200,7 +203,7 @@ export function openCatalog(
               },
             })
             const committed = tx.rows(COMMIT).finally(endTurn)
-            await Promise.all([begun, last, committed, request !== undefined && tx.rows(FLUSH)])
+            await Promise.all([begun, last, committed, contended && tx.rows(FLUSH)])
             return result
           } catch (error) {
             if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
@@ -252,7 +255,12 @@ interface Loan {
   readonly breaks: (error: Error) => void
 }
 
-const BEGIN = plain('begin')
+/**
+ * The statements of transactions find rows by their keys: any values have the same plan. Without this each session
+ * would plan each of them six times, which costs a new one more than all else that it does.
+ */
+const BEGIN_TEXT = 'begin; set local plan_cache_mode = force_generic_plan'
+const BEGIN = plain(BEGIN_TEXT)
 const COMMIT = plain('commit')
 const ROLLBACK = plain('rollback')
 
@@ -263,9 +271,11 @@ const ROLLBACK = plain('rollback')
  */
 const FLUSH = plain("select pg_logical_emit_message(true, 'neap', '')")
 
-/** BEGIN with the request's id, in one message to save a round trip. */
-const beginFor = (requestId: string): SqlStatement =>
-  plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}; set local synchronous_commit = off`)
+/** BEGIN with its settings, in one message to save a round trip. */
+function beginContended({ requestId }: ContendedWork): SqlStatement {
+  const id = requestId === undefined ? '' : `; set local neap.request_id = ${pg.escapeLiteral(requestId)}`
+  return plain(`${BEGIN_TEXT}; set local synchronous_commit = off${id}`)
+}
 
 /** A statement that is not prepared. */
 function plain(text: string): SqlStatement {

@@ -7,7 +7,10 @@ import { sql } from './sql.ts'
 export interface RoleLogin
   extends
     ConnectTarget,
-    Pick<Endpoint, 'account_id' | 'disabled' | 'pooler_enabled' | 'writes_refused' | 'passwordless_access'> {
+    Pick<
+      Endpoint,
+      'account_id' | 'project_id' | 'disabled' | 'pooler_enabled' | 'writes_refused' | 'passwordless_access'
+    > {
   /** The verifier wanted in Postgres; null if there is no such role or it has no password. */
   readonly verifier: string | null
   /** Whether the verifier is current while no compute runs: the last one reported changes by SQL before it stopped. */
@@ -23,8 +26,9 @@ export interface RoleLogin
 /** Returns undefined when there is no such endpoint. */
 export function findLogin(db: Db, endpointId: string, role: string): Promise<RoleLogin | undefined> {
   return db.row(sql`
-    select e.account_id, e.disabled, e.pooler_enabled, e.writes_refused, e.passwordless_access, e.current_state,
-           e.holding_operation_id, e.compute_id, ${COMPUTE_COLUMNS}, left(r.verifier, 1024) as verifier, b.noted,
+    select e.account_id, e.project_id, e.disabled, e.pooler_enabled, e.writes_refused, e.passwordless_access,
+           e.current_state, e.holding_operation_id, e.compute_id, ${COMPUTE_COLUMNS},
+           left(r.verifier, 1024) as verifier, b.noted,
            coalesce(b.masking_state <> 'anonymized', false) as is_closed,
            case when b.protected
                   or not coalesce((p.settings #>> '{allowed_ips,protected_branches_only}')::boolean, false)

@@ -4,8 +4,8 @@ import { withTimeout } from '../race.ts'
 const LIMIT_MS = 5_000
 
 /**
- * Lets callers with the same key follow each other. Requests that change a project would wait for its row one after the
- * other, each in a session of its own, and to open a session costs more than the request.
+ * Lets callers with the same key follow each other. Transactions that change a project would wait for its row one after
+ * the other, each in a session of its own, and to open a session costs more than the transaction.
  */
 export function createTurns() {
   const last = new Map<string, Promise<void>>()

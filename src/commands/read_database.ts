@@ -115,7 +115,7 @@ async function awake(
       'NOT_ALLOWED',
       `The branch ${branchId} has no compute to read its schema with. Create an endpoint for it first.`,
     )
-  const operationId = await requestStart(catalog, endpoint.id, deadComputeId)
+  const operationId = await requestStart(catalog, endpoint, deadComputeId)
   if (operationId === undefined) return (await findBranchEndpoint(catalog, branchId)) ?? endpoint
   const [operation] = await awaitOperations(catalog, [operationId], config.wakeTimeout * 1000, signal)
   const started = await findBranchEndpoint(catalog, branchId)

@@ -180,7 +180,7 @@ export function mount(
     asked: unknown,
   ): Promise<Reply> {
     const audited = route.ofPerson ? personAuditRows : auditRow
-    const turn = { id: request.id, project: (request.params as { project_id?: string }).project_id }
+    const turn = { requestId: request.id, project: (request.params as { project_id?: string }).project_id }
     return context.catalog.transaction(async (tx) => {
       const performed = async () => {
         const made = await perform(request, reply, tx, asked)

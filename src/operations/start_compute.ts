@@ -165,10 +165,10 @@ export function specOf(endpoint: Endpoint, { egress }: StoredBranch): ComputeSpe
  */
 export async function requestStart(
   catalog: Catalog,
-  endpointId: string,
+  { id: endpointId, project_id: project }: Pick<Endpoint, 'id' | 'project_id'>,
   deadComputeId: string | undefined,
 ): Promise<string | undefined> {
-  return catalog.transaction(async (tx) => {
+  const request = async (tx: Db): Promise<string | undefined> => {
     // Pipelined: a client waits.
     const [, endpoint] = await Promise.all([lockEndpointAndProject(tx, endpointId), findEndpoint(tx, endpointId)])
     if (!endpoint) throw new AppError('NOT_FOUND', `endpoint ${endpointId} not found`)
@@ -178,7 +178,8 @@ export async function requestStart(
     if (lives && endpoint.pending_state === null) return undefined
     await requireWithinQuota(tx, endpoint)
     return (await queueStart(tx, endpoint, 'connection')).id
-  })
+  }
+  return catalog.transaction(request, { project })
 }
 
 /**

@@ -19,7 +19,7 @@ export async function startProxyPart({ catalog, config, secrets, log, registry }
     domain: `${config.region}.${config.domain}`,
     wakeTimeoutMs: config.wakeTimeout * 1000,
     poolSize: config.poolSize,
-    requestStart: (endpointId, deadComputeId) => requestStart(catalog, endpointId, deadComputeId),
+    requestStart: (endpoint, deadComputeId) => requestStart(catalog, endpoint, deadComputeId),
     readVerifier: (address, computeId, role) => verifiers.read(address, computeId, role),
     mockSaltKey: secrets.mockSaltKey(),
     hashLoginCode: (code) => secrets.hashLoginCode(code)[0],

@@ -269,7 +269,7 @@ test('the first claim of what a request queued waits for the disk, later ones do
       })
     const requested = await catalog.transaction(
       (tx) => requestOperation(tx, startCompute, subject(branch), { reason: 'request' }),
-      { id: 'request-1' },
+      { requestId: 'request-1' },
     )
     assert.deepEqual([await waitsForDisk(), await waitsForDisk()], ['on', 'off'])
     await finish(catalog, requested)

@@ -75,7 +75,7 @@ const ACTORS: Readonly<Record<string, (on: Premises) => Promise<unknown>>> = {
     catalog.transaction((tx) => deleteEndpoint(command(tx), { project_id: project.id, endpoint_id: endpoint.id })),
   'rows of a removed project': ({ catalog, project }) => catalog.transaction((tx) => deleteProjectRows(tx, project.id)),
   'rows of a removed branch': ({ catalog, branch }) => catalog.transaction((tx) => deleteBranchData(tx, branch.id)),
-  'request a start': ({ catalog, endpoint }) => requestStart(catalog, endpoint.id, undefined),
+  'request a start': ({ catalog, endpoint }) => requestStart(catalog, endpoint, undefined),
   'record a crash': ({ worker, endpoint }) => reconcile(worker, endpoint, endpoint.compute_id ?? ''),
   'record a crash in a deleted project': ({ worker, endpoint }) =>
     reconcile(worker, endpoint, endpoint.compute_id ?? ''),

@@ -60,12 +60,12 @@ test('a client that connects as a start ends requests no second start', () =>
     const starts = sql`select id from operation where endpoint_id = ${endpoint.id}`
     for (let round = 1; round <= 100; round++) {
       await setIdle(catalog, endpoint.id, 'request')
-      const id = (await requestStart(catalog, endpoint.id, undefined)) as string
+      const id = (await requestStart(catalog, endpoint, undefined)) as string
       const ending = worker.transaction(async (tx) => {
         await setActive(tx, endpoint.id, endpoint.branch_id, compute)
         end(tx, id, 'finished', null)
       })
-      const asked = await Promise.all(Array.from({ length: 8 }, () => requestStart(catalog, endpoint.id, undefined)))
+      const asked = await Promise.all(Array.from({ length: 8 }, () => requestStart(catalog, endpoint, undefined)))
       await ending
       assert.deepEqual(
         [...new Set(asked)].filter((other) => other !== undefined && other !== id),

@@ -42,7 +42,7 @@ test('the transaction of a request frees its locks before it is durable, and res
       let isDurable = false
       const request = catalog
         .transaction((tx) => tx.rows(sql`update endpoint set current_state = 'active' where id = ${id}`), {
-          id: 'a request',
+          requestId: 'a request',
         })
         .then(() => (isDurable = true))
       await until('it is committed', async () => (await findEndpoint(other, id))?.current_state === 'active')
@@ -73,7 +73,7 @@ test('requests of one project wait for their turn without a session', () =>
           inside--
           if (number % 5 === 0) throw new Error('refused')
         },
-        { id: `request ${number}`, project: id },
+        { requestId: `request ${number}`, project: id },
       )
     const opened = catalog.connections().total
     const ended = await Promise.allSettled(Array.from({ length: 20 }, (_, number) => change(number)))

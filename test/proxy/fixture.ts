@@ -65,7 +65,10 @@ export async function makeFixture(version = 18): Promise<Fixture> {
   const starts = { asked: 0, made: 0 }
   const queued = new Map<string, Promise<string | undefined>>()
 
-  async function requestStart(endpointId: string, deadComputeId: string | undefined): Promise<string | undefined> {
+  async function requestStart(
+    { id: endpointId }: { readonly id: string },
+    deadComputeId: string | undefined,
+  ): Promise<string | undefined> {
     starts.asked += 1
     let start = queued.get(endpointId)
     if (!start) {

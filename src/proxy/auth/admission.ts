@@ -126,7 +126,7 @@ export function createFindAdmission(
       }
       if (performance.now() > until) throw new ProxyError('not_in_time', { cause: why })
       if ((!place || deadComputeId !== undefined) && !wakesToAsk.take(endpointId)) return login
-      await waker.wake(endpointId, deadComputeId)
+      await waker.wake({ id: endpointId, project_id: login.project_id }, deadComputeId)
     }
   }
 

@@ -16,7 +16,7 @@ import type { Waker } from './wake.ts'
 /** Result of a login. */
 export interface Admitted {
   readonly keys: ScramKeys
-  readonly target: ConnectTarget & Pick<Endpoint, 'writes_refused'>
+  readonly target: ConnectTarget & Pick<Endpoint, 'project_id' | 'writes_refused'>
   /** A speculative session at the compute. */
   readonly speculative?: SpeculativeOpen | undefined
 }
@@ -50,6 +50,7 @@ export async function reachCompute(
   signal: AbortSignal,
 ): Promise<Reached> {
   const { endpointId } = traffic
+  const toWake = { id: endpointId, project_id: target.project_id }
   if (traffic.writesRefused === undefined) traffic.writesRefused = target.writes_refused
   const find = (): Promise<ConnectTarget> => waker.find(endpointId)
   // An idle endpoint may be active by now: a lookup costs less than another request to start it.
@@ -72,7 +73,7 @@ export async function reachCompute(
     }
     const address = addressOf(endpoint)
     if (!address) {
-      ask = () => waker.wake(endpointId, undefined)
+      ask = () => waker.wake(toWake, undefined)
       continue
     }
     const isPaused = (): boolean => traffic.pause !== undefined
@@ -87,7 +88,7 @@ export async function reachCompute(
       answer.socket.destroy()
     }
     if (answer.is === 'no_descriptors') throw new ProxyError('crowded')
-    if (answer.is === 'unavailable') ask = () => waker.wake(endpointId, computeId)
+    if (answer.is === 'unavailable') ask = () => waker.wake(toWake, computeId)
   }
 }
 

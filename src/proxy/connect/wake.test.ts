@@ -9,6 +9,9 @@ test('a catalog that is too busy for a statement is tried again like one that is
     const catalog = { listen: async () => () => {}, row: busy, rows: busy } as unknown as Catalog
     const waker = await startWaker({ catalog, requestStart: busy, wakeTimeoutMs: 1000 })
     await assert.rejects(waker.find('ep-one'), { name: 'ProxyError', reason: 'catalog_away' })
-    await assert.rejects(waker.wake('ep-one', undefined), { name: 'ProxyError', reason: 'catalog_away' })
+    await assert.rejects(waker.wake({ id: 'ep-one', project_id: 'one' }, undefined), {
+      name: 'ProxyError',
+      reason: 'catalog_away',
+    })
   }
 })

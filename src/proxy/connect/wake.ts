@@ -12,7 +12,10 @@ import { ProxyError } from '../wire/errors.ts'
  * if the endpoint is already active with another compute than `deadComputeId`. Errors: NOT_FOUND, NOT_ALLOWED
  * (disabled), a quota, UNAVAILABLE.
  */
-export type RequestStart = (endpointId: string, deadComputeId: string | undefined) => Promise<string | undefined>
+export type RequestStart = (endpoint: ToWake, deadComputeId: string | undefined) => Promise<string | undefined>
+
+/** An endpoint that may have to be woken. */
+export type ToWake = Pick<PlacedEndpoint, 'id' | 'project_id'>
 
 export interface Waker {
   /** Reads the endpoint from the catalog. Errors: unknown_endpoint, disabled_endpoint, catalog_away. */
@@ -22,7 +25,7 @@ export interface Waker {
    * @param deadComputeId the compute that did not answer, if any
    * Errors: as `find`; quota, start_failed, not_in_time.
    */
-  wake(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget>
+  wake(endpoint: ToWake, deadComputeId: string | undefined): Promise<ConnectTarget>
   /** What the endpoint's start waits for at the moment, for its clients; undefined when the catalog does not tell. */
   explain(endpointId: string): Promise<string | undefined>
   stop(): void
@@ -47,14 +50,15 @@ export async function startWaker(options: {
     return endpoint
   }
 
-  async function start(endpointId: string, deadComputeId: string | undefined): Promise<ConnectTarget> {
-    const announced = announcement(endpointId, deadComputeId)
+  async function start(endpoint: ToWake, deadComputeId: string | undefined): Promise<ConnectTarget> {
+    const { id } = endpoint
+    const announced = announcement(id, deadComputeId)
     try {
-      const operationId = await requestStart(endpointId, deadComputeId).catch(rethrowAsProxyError)
-      if (operationId === undefined) return await find(endpointId)
-      return await Promise.race([announced, ended(operationId).then(() => find(endpointId))])
+      const operationId = await requestStart(endpoint, deadComputeId).catch(rethrowAsProxyError)
+      if (operationId === undefined) return await find(id)
+      return await Promise.race([announced, ended(operationId).then(() => find(id))])
     } finally {
-      onAnnounced.delete(endpointId)
+      onAnnounced.delete(id)
     }
   }
 
@@ -90,9 +94,9 @@ export async function startWaker(options: {
     const announced = JSON.parse(payload) as ComputeAnnouncement
     onAnnounced.get(announced.endpoint_id)?.(announced)
   })
-  const wake = singleFlight(async (endpointId: string, deadComputeId: string | undefined) => {
+  const wake = singleFlight(async (_id: string, endpoint: ToWake, deadComputeId: string | undefined) => {
     try {
-      const target = await start(endpointId, deadComputeId)
+      const target = await start(endpoint, deadComputeId)
       onWoken?.('ready')
       return target
     } catch (error) {
@@ -107,7 +111,12 @@ export async function startWaker(options: {
       undefined,
     ),
   )
-  return { find: singleFlight(find), wake, explain, stop: unlisten }
+  return {
+    find: singleFlight(find),
+    wake: (endpoint, deadComputeId) => wake(endpoint.id, endpoint, deadComputeId),
+    explain,
+    stop: unlisten,
+  }
 }
 
 /** Concurrent calls for one endpoint share the first call's result. */
