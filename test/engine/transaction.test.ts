@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { findEndpoint } from '../../src/catalog/endpoint.ts'
+import { type Endpoint, findEndpoint } from '../../src/catalog/endpoint.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { KEPT_SESSIONS } from '../../src/catalog/pool_growth.ts'
 import { sql } from '../../src/catalog/sql.ts'
+import { requestStart } from '../../src/operations/start_compute.ts'
 import { until } from '../processes.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { newBranch, newEndpoint, newProject } from './operations.ts'
@@ -82,6 +83,38 @@ test('requests of one project wait for their turn without a session', () =>
     assert.ok(catalog.connections().total <= opened + KEPT_SESSIONS, 'no session was opened for each')
     const row = await catalog.row<{ name: string }>(sql`select name from project where id = ${id}`)
     assert.equal(row?.name, id + '.'.repeat(16))
+  }))
+
+test('starts of one project that a lock holds up wait in one session', () =>
+  catalogs.with(async ({ catalog, open }) => {
+    const project = await newProject(catalog)
+    const endpoints: Endpoint[] = []
+    for (let count = 0; count < 10; count++)
+      endpoints.push(await newEndpoint(catalog, await newBranch(catalog, project)))
+    const waiting = sql`select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    let starts: Promise<(string | undefined)[]> | undefined
+    const watcher = open()
+    await open().transaction(async (tx) => {
+      await tx.rows(sql`select from project where id = ${project.id} for update`)
+      starts = Promise.all(endpoints.map((endpoint) => requestStart(catalog, endpoint, undefined)))
+      await until('one waits', async () => (await watcher.rows(waiting)).length > 0)
+      // The others would open sessions meanwhile.
+      await tx.rows(sql`select pg_sleep(0.3)`)
+      assert.equal((await watcher.rows(waiting)).length, 1)
+    })
+    assert.equal(new Set(await starts).size, endpoints.length)
+  }))
+
+test('a statement of a transaction is planned once in a session', () =>
+  catalogs.with(async ({ catalog }) => {
+    const { id } = await newProject(catalog)
+    const plans = await catalog.transaction(async (tx) => {
+      for (let turn = 0; turn < 3; turn++) await tx.rows(sql`select name as planned_once from project where id = ${id}`)
+      return tx.rows(sql`
+        select generic_plans, custom_plans from pg_prepared_statements where statement like '%planned_once%project%'
+           and statement not like '%pg_prepared%'`)
+    })
+    assert.deepEqual(plans, [{ generic_plans: 3, custom_plans: 0 }])
   }))
 
 /** Lets commits wait for an absent standby until the returned function is called. */
