@@ -1,4 +1,5 @@
 /** Trials of backups. */
+import { DRILL_LOCK_CLASS } from './advisory_locks.ts'
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
@@ -44,12 +45,25 @@ export async function requestDueDrills(db: Db, hostId: string, hours: number): P
           where d.branch_id = b.id and d.requested_at > clock_timestamp() - make_interval(hours => ${hours}))`)
 }
 
+const due = (hostId: string) => sql`
+  select d.id from backup_drill d join branch b on b.id = d.branch_id join store s on s.id = b.store_id
+   where d.finished_at is null and s.host_id = ${hostId} order by d.id limit 1`
+
+/** Whether a trial on a host waits, or runs. */
+export const hasDueDrill = async (db: Db, hostId: string): Promise<boolean> => (await db.row(due(hostId))) !== undefined
+
+/** Takes the lock of a host's trials for a session. Returns false while another worker of the host has it. */
+export async function lockDrills(session: Db, hostId: string): Promise<boolean> {
+  const row = await session.row<{ is_locked: boolean }>(
+    sql`select pg_try_advisory_lock(${DRILL_LOCK_CLASS}, hashtext(${hostId})) as is_locked`,
+  )
+  return row?.is_locked ?? false
+}
+
 /** Begins the trial that has waited longest, if one does. */
 export function beginDrill(db: Db, hostId: string): Promise<DueDrill | undefined> {
   return db.row(sql`
-    with next as (
-      select d.id from backup_drill d join branch b on b.id = d.branch_id join store s on s.id = b.store_id
-       where d.finished_at is null and s.host_id = ${hostId} order by d.id limit 1)
+    with next as (${due(hostId)})
     update backup_drill set started_at = clock_timestamp() where id = (select id from next) returning id, branch_id`)
 }
 

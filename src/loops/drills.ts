@@ -8,7 +8,15 @@ import { fetchStore } from '../backup/fetch_store.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
 import { listBackups, type StoredBackup } from '../backup/stanza.ts'
 import { fetchWalEnd } from '../backup/wal_end.ts'
-import { type BackupDrill, beginDrill, type DueDrill, endDrill, requestDueDrills } from '../catalog/backup_drill.ts'
+import {
+  type BackupDrill,
+  beginDrill,
+  type DueDrill,
+  endDrill,
+  hasDueDrill,
+  lockDrills,
+  requestDueDrills,
+} from '../catalog/backup_drill.ts'
 import { findStoredBranch } from '../catalog/branch.ts'
 import { CHECK_TIMEOUT_MS, checkData } from '../compute_admin/check_data.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
@@ -50,20 +58,36 @@ export function startDrillLoop(context: WorkerContext): Loop {
     else log.error(facts, 'a backup could not be restored')
   }
 
+  /** Another worker of the host may drill: both would use the same directory. */
+  const alone = async (work: () => Promise<void>): Promise<void> => {
+    const session = await catalog.session()
+    try {
+      if (await lockDrills(session, hostId)) await work()
+    } finally {
+      await session.end()
+    }
+  }
+
+  const drillNext = async (into: Repository): Promise<void> => {
+    await removeLeftovers()
+    const due = await beginDrill(catalog, hostId)
+    if (due) await drill(into, due)
+  }
+
   let isClean = false
   const loop = startPeriodic(
     EVERY_MS,
     async () => {
       if (running || stopping.signal.aborted) return
-      if (!isClean) await removeLeftovers()
+      if (!isClean) await alone(removeLeftovers)
       isClean = true
       repository = await findRepository(config.dataDir, config.pgBackRest, repository)
       if (!repository) return
       await requestDueDrills(catalog, hostId, config.drillHours)
-      const due = await beginDrill(catalog, hostId)
-      if (!due) return
-      running = drill(repository, due)
-        .catch((error: unknown) => log.warn({ err: error }, 'could not record a trial of a backup'))
+      if (!(await hasDueDrill(catalog, hostId))) return
+      const into = repository
+      running = alone(() => drillNext(into))
+        .catch((error: unknown) => log.warn({ err: error }, 'could not try out a backup'))
         .finally(() => (running = undefined))
     },
     (error) => log.warn({ err: error }, 'could not try out backups'),

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { lockDrills } from '../../src/catalog/backup_drill.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { listDueStores, recordBackup, recordPushed } from '../../src/catalog/store_backup.ts'
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { HOST, newBranch, newProject } from './operations.ts'
 
-/* The end of a store's WAL, as the catalog knows it of the repository. */
+/* What workers write about backups, when there are several, or one was frozen. */
 
 let catalogs: Catalogs
 before(async () => {
@@ -35,4 +36,14 @@ test('a worker that was frozen in a push has the end of the WAL of a sleeping br
     assert.equal(await due(), undefined)
     assert.equal(await push('0/1001000'), false)
     assert.equal((await due())?.backup?.pushed_lsn, null)
+  }))
+
+test('of the workers of a host one tries out backups at a time', () =>
+  catalogs.with(async ({ catalog }) => {
+    const [one, other] = [await catalog.session(), await catalog.session()]
+    assert.deepEqual([await lockDrills(one, HOST), await lockDrills(other, HOST)], [true, false])
+    assert.equal(await lockDrills(other, 'another host'), true)
+    await one.end()
+    assert.equal(await lockDrills(other, HOST), true)
+    await other.end()
   }))
