@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import { lsnPosition, nextSegment, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { noteRecovery, type Recovery } from '../storage/replay.ts'
+import { NO_EARLIER_TIMELINE } from '../storage/wal_archive.ts'
 import { BackupError } from './pgbackrest.ts'
 import type { Repository } from './repository.ts'
 import { listBackups, stanzaOf, type StoredBackup } from './stanza.ts'
@@ -83,7 +84,9 @@ async function fetchWal(
 ): Promise<Recovery> {
   const wal = join(making, 'pg_wal')
   const timeline = timelineOf(backup.segment)
-  if (parseInt(timeline, 16) > 1) await fetchWalFile(repository, stanza, wal, `${timeline}.history`)
+  const history = `${timeline}.history`
+  if (parseInt(timeline, 16) > 1 && !(await fetchWalFile(repository, stanza, wal, history)))
+    await writeFile(join(wal, history), NO_EARLIER_TIMELINE, { mode: 0o600 })
   let [last, isArchived] = [backup.segment, false]
   for (let name = last; segmentPosition(name) < upto; name = nextSegment(name)) {
     if (!(await fetchWalFile(repository, stanza, wal, name))) break

@@ -4,11 +4,12 @@
  * series of its own, so that two machines restored from it never write the same names.
  */
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { readIfExists, replaceFile } from '../durable_file.ts'
 import { UsageError } from '../errors.ts'
-import { pgBackRest, type PgBackRest } from './pgbackrest.ts'
+import { BackupError, pgBackRest, type PgBackRest } from './pgbackrest.ts'
 import { type RepositoryAccess, repositoryOptions } from './location.ts'
 import { openSealed, seal, sealingKey } from './sealed.ts'
 
@@ -29,6 +30,8 @@ export interface Repository {
 
 const directoryIn = (dataDir: string): string => join(dataDir, 'backup')
 const configIn = (dataDir: string): string => join(directoryIn(dataDir), 'pgbackrest.conf')
+/** Says that the repository has a series: a directory without it is another one, or not mounted. */
+const begunIn = (dataDir: string, series: string): string => join(directoryIn(dataDir), `begun-${series}`)
 const seriesIn = (dataDir: string): string => join(directoryIn(dataDir), 'series')
 
 /** A series that is not yet named: a repository to read. */
@@ -82,6 +85,12 @@ export async function beginSeries(dataDir: string): Promise<string> {
   return series
 }
 
+/** Notes that the repository has files of a series. */
+export async function noteBegun(dataDir: string, series: string): Promise<void> {
+  const file = begunIn(dataDir, series)
+  if (!existsSync(file)) await replaceFile(file, 0o600, Buffer.alloc(0))
+}
+
 /** Forgets the repository: no more backups are made. Its content stays. */
 export async function forgetRepository(dataDir: string): Promise<void> {
   await rm(seriesIn(dataDir), { force: true })
@@ -106,10 +115,17 @@ export async function findRepository(
   return openRepository(dataDir, program, series)
 }
 
-/** The repository that is configured, of any series. */
-export async function openRepository(dataDir: string, program: string, series: string): Promise<Repository> {
-  const run = pgBackRest(program, configIn(dataDir))
+/** The repository that is configured, of any series. Its calls fail with BackupError while its directory is away. */
+export async function openRepository(dataDir: string, programPath: string, series: string): Promise<Repository> {
   const config = await readFile(configIn(dataDir), 'utf8')
+  const path = optionIn(config, 'repo1-type') === 'posix' ? optionIn(config, 'repo1-path') : undefined
+  const program = pgBackRest(programPath, configIn(dataDir))
+  const run: PgBackRest = async (args, options) => {
+    // pgBackRest would make the directory anew, and what it writes there would be missing once the other is back.
+    if (path !== undefined && !existsSync(join(path, 'neap', series)) && existsSync(begunIn(dataDir, series)))
+      throw new BackupError(`The repository ${path} is not there: it has no backups of this Neap. Is it mounted?`)
+    return program(args, options)
+  }
   const key = sealingKey(optionIn(config, 'repo1-cipher-pass'))
   return {
     series,

@@ -190,7 +190,7 @@ export async function awaitStart(db: Db, { id, due_at }: Pick<DueStore, 'id' | '
 export async function requestBackups(db: Db): Promise<void> {
   await db.rows(sql`
     with wanted as (
-      update store s set backup_due_at = clock_timestamp()
+      update store s set backup_due_at = clock_timestamp(), backup_error = null
        where s.state = 'ready'
          and not exists (select from branch b where b.id = s.branch_id and b.current_state = 'archived')
       returning id)

@@ -2,8 +2,8 @@
  * Masks the data of a compute that no client has entered. The expressions of rules, and whatever of the users' an
  * UPDATE evaluates (checks, expressions of indexes, generated columns), run as a role made for this, which may do what
  * the owners of the tables may: never as a superuser. Triggers and rules are off meanwhile. One transaction masks all
- * tables of a database, so that equal hashes stay equal whatever interrupts it. Tables are rewritten afterwards and
- * statistics made anew: old versions of rows and samples of columns hold masked values.
+ * tables of a database, so that equal hashes stay equal whatever interrupts it. Tables are rewritten afterwards, views
+ * filled anew, and statistics made anew: old versions of rows and samples of columns hold masked values.
  */
 import { randomBytes } from 'node:crypto'
 import type { MaskingRule } from '../catalog/masking.ts'
@@ -84,8 +84,9 @@ async function maskDatabase(
   session: AdminSession,
   { database, tables, salt }: DatabaseToMask,
 ): Promise<void> {
-  const oids: number[] = []
-  for (const { name, rules } of tables) oids.push(...(await requireTable(session, name, rules)))
+  const named: number[] = []
+  for (const { name, rules } of tables) named.push(...(await requireTable(session, name, rules)))
+  const oids = [...named, ...(await reachedTables(session, named))]
   // They hold locks on rows, and would commit others after the masking.
   for (const { gid } of await session.query<{ gid: string }>(
     'select quote_literal(gid) as gid from pg_prepared_xacts where database = current_database()',
@@ -109,7 +110,12 @@ async function maskDatabase(
     for (const [index, { name, rules }] of tables.entries()) {
       await onProgress(`Anonymizing table ${database}.${name} (${index + 1}/${tables.length})`)
       const columns = rules.map((rule) => `${identifier(rule.column_name)} = ${valueOf(rule)}`)
-      await masker.query(`update ${name} set ${columns.join(', ')}`).catch((error: unknown) => {
+      const update = `update ${name} set ${columns.join(', ')}`
+      // What is wrong with a rule whatever the data, in Postgres' words.
+      await masker.query(`explain ${update}`).catch((error: unknown) => {
+        throw refusalOf(error, `the table ${name}`, { isOfData: false })
+      })
+      await masker.query(update).catch((error: unknown) => {
         throw refusalOf(error, `the table ${name}`)
       })
     }
@@ -169,6 +175,28 @@ async function requireTable(session: AdminSession, name: string, rules: readonly
   return tables.map(({ oid }) => Number(oid))
 }
 
+/**
+ * The tables that follow changes of these by foreign keys (`on update cascade`), and so on. Gives the masker the rights
+ * of their owners: it switches their triggers off.
+ */
+async function reachedTables(session: AdminSession, oids: readonly number[]): Promise<number[]> {
+  const reached = await session.query<{ oid: string; owner: string; is_own: boolean }>(
+    `with recursive reached as (
+       select unnest($1::oid[]) as oid
+        union
+       select next.oid from reached r, lateral (
+         select conrelid from pg_constraint where contype = 'f' and confrelid = r.oid and confupdtype in ('c', 'n', 'd')
+          union all select inhrelid from pg_inherits where inhparent = r.oid) next (oid))
+     select c.oid::int8 as oid, quote_ident(o.rolname) as owner, o.rolsuper as is_own
+       from reached r join pg_class c on c.oid = r.oid join pg_database d on d.datname = current_database()
+       join pg_roles o on o.oid = case c.relowner when 'pg_database_owner'::regrole then d.datdba else c.relowner end
+      where c.relkind in ('r', 'p') and c.oid <> all ($1::oid[])`,
+    [oids],
+  )
+  for (const { owner, is_own } of reached) if (!is_own) await session.query(`grant ${owner} to ${MASKER}`)
+  return reached.filter(({ is_own }) => !is_own).map(({ oid }) => Number(oid))
+}
+
 interface Member {
   readonly oid: string
   readonly name: string
@@ -202,33 +230,48 @@ async function switches(session: AdminSession, oids: readonly number[]): Promise
 
 /** Leaves no old version of a row, no sample of a column and no result of an earlier query. */
 async function rewrite(session: AdminSession, oids: readonly number[]): Promise<void> {
-  await session.query('delete from pg_statistic where starelid = any ($1::oid[])', [oids])
-  await session.query(
-    `delete from pg_statistic_ext_data
-      where stxoid in (select oid from pg_statistic_ext where stxrelid = any ($1::oid[]))`,
-    [oids],
-  )
   const names = await session.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class where oid = any ($1::oid[]) and relkind = 'r'`,
     [oids],
   )
-  for (const { name } of names) await session.query(`vacuum (full, analyze) ${name}`)
-  // In the order in which they were made: one may read another.
-  const views = await session.query<{ name: string; oid: string }>(
-    `select oid::regclass::text as name, oid::int8 as oid from pg_class
-      where relkind = 'm' and relispopulated order by oid`,
+  for (const { name } of names) await session.query(`vacuum (full) ${name}`)
+  await refillViews(session)
+  // Of all tables: those above a partition, views and indexes have samples of its columns, too.
+  await session.query(`delete from pg_statistic where starelid >= ${FIRST_OID}`)
+  await session.query('delete from pg_statistic_ext_data')
+  await session.query('vacuum (full) pg_catalog.pg_statistic, pg_catalog.pg_statistic_ext_data')
+  await session.query('analyze')
+}
+
+/** Fills materialized views anew, in rounds: one may read another, by whatever way. One that fails is left empty. */
+async function refillViews(session: AdminSession): Promise<void> {
+  const views = await session.query<{ name: string }>(
+    `select oid::regclass::text as name from pg_class where relkind = 'm' and relispopulated`,
   )
-  for (const { name, oid } of views) {
-    await session.query('delete from pg_statistic where starelid = $1::oid', [oid])
-    // One that fails is left without data.
-    await session
-      .query(`refresh materialized view ${name}`)
-      .catch(() => session.query(`refresh materialized view ${name} with no data`))
+  for (const { name } of views) await session.query(`refresh materialized view ${name} with no data`)
+  let left = views
+  for (let before = Infinity; left.length > 0 && left.length < before;) {
+    before = left.length
+    const failed: typeof left = []
+    for (const view of left)
+      await session.query(`refresh materialized view ${view.name}`).catch(() => failed.push(view))
+    left = failed
   }
 }
 
-/** An error of Postgres as one that users read. */
-function refusalOf(error: unknown, of: string): unknown {
-  const isPostgres = error instanceof Error && 'severity' in error
-  return isPostgres ? new MaskingRefused(`${of} could not be masked: ${error.message}`) : error
+/** The first oid that is no part of Postgres (FirstNormalObjectId). */
+const FIRST_OID = 16_384
+
+/** Classes of errors (Postgres manual, "Error Codes") whose messages hold no values: of constraints, and of a server. */
+const WITHOUT_VALUES = /^(23|53|55|57)/
+
+/** An error of Postgres as one that users read. Its message may hold a value, unless it is of the rule alone. */
+function refusalOf(error: unknown, of: string, { isOfData = true } = {}): unknown {
+  if (!(error instanceof Error && 'severity' in error)) return error
+  const code = 'code' in error ? String(error.code) : ''
+  const why =
+    !isOfData || WITHOUT_VALUES.test(code)
+      ? error.message
+      : `an expression of its rules fails on its data (SQLSTATE ${code})`
+  return new MaskingRefused(`${of} could not be masked: ${why}`)
 }

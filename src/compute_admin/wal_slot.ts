@@ -27,6 +27,17 @@ export async function keepWal(session: AdminSession): Promise<string> {
   return segment
 }
 
+/**
+ * Keeps no WAL of before, which the next stop removes: it has values that were removed or masked since. Returns the
+ * segment from which on WAL is kept.
+ */
+export async function dropEarlierWal(session: AdminSession): Promise<string> {
+  await session.query('select pg_switch_wal()')
+  // A slot keeps WAL from the last checkpoint on.
+  await session.query('checkpoint')
+  return keepWal(session)
+}
+
 /** Lets Postgres remove the WAL up to the end of a segment. Returns false without a slot that keeps the rest. */
 export async function releaseWal(session: AdminSession, segment: string): Promise<boolean> {
   const end = lsnText(segmentPosition(nextSegment(segment)))

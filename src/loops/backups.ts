@@ -38,7 +38,7 @@ const EVERY_MS = 2_000
 const PLACES: Readonly<Record<BackupWork, number>> = { backup: 2, wal: 4 }
 /** Between two comparisons of a store with a running compute. Commits are to be there within a minute. */
 const COMPARE_SECONDS = 15
-const RETRY_MS = 60_000
+const RETRY_MS = 15_000
 /** Between two removals of the backups of branches that are gone, and before the first. */
 const CLEAN_MS = 86_400_000
 const FIRST_CLEAN_MS = 3_600_000

@@ -39,6 +39,7 @@ import { takeConfig } from './branch_config.ts'
 import { waitForCopy } from './copying.ts'
 import { longRun } from './long_run.ts'
 import { mask } from './masking.ts'
+import { endHistory } from './wal_history.ts'
 import { type StoreMoment, planRestoration } from './moment.ts'
 import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
@@ -160,14 +161,17 @@ export const createBranch: Action<CreateBranchInput> = {
       }
       return goto(changes ?? 'replay_stopped')
     },
-    async data_removed(operation, { computes, secrets }, tx) {
+    async data_removed(operation, context, tx) {
       const branch = await branchOf(tx, operation)
       await requireWanted(tx, branch)
-      const compute = await computes.find(refOf(branch))
+      const compute = await context.computes.find(refOf(branch))
       if (!compute) return goto('wal_replayed')
       try {
         const ended = longRun(`${operation.id} ${compute.id}`, () =>
-          withAdminSession(compute.address, secrets.stores, REMOVAL, removeData),
+          withAdminSession(compute.address, context.secrets.stores, REMOVAL, async (session) => {
+            await removeData(session)
+            await endHistory(context, session, branch)
+          }),
         )
         return ended ? waitUntil(ended, 'data are being removed') : goto('replay_stopped')
       } catch (error) {

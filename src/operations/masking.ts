@@ -8,6 +8,7 @@ import type { RunningCompute } from '../compute/compute.ts'
 import type { WorkerContext } from '../context.ts'
 import { type Claimed, OperationFailed, type StepOutcome, waitUntil } from '../engine/definition.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
+import { endHistory } from './wal_history.ts'
 import { longRun } from './long_run.ts'
 
 const PURPOSE = 'anonymize'
@@ -35,24 +36,26 @@ export async function mask(
 }
 
 async function maskNow(
-  { catalog, secrets }: WorkerContext,
-  { id }: StoredBranch,
+  context: WorkerContext,
+  branch: StoredBranch,
   { address }: RunningCompute,
   rules: Parameters<typeof maskData>[1],
 ): Promise<void> {
+  const { catalog, secrets } = context
   const password = randomBytes(24).toString('base64url')
   const verifier = await scramVerifier(password)
   const options = { purpose: PURPOSE, timeoutMs: LONGEST_MS }
-  await withAdminSession(address, secrets.stores, options, (session) =>
-    maskData(
+  await withAdminSession(address, secrets.stores, options, async (session) => {
+    await maskData(
       {
         session,
         verifier,
         asMasker: (database, work) =>
           withRoleSession(address, { user: MASKER, password, database, purpose: PURPOSE }, work),
-        onProgress: (message) => setMaskingProgress(catalog, id, message),
+        onProgress: (message) => setMaskingProgress(catalog, branch.id, message),
       },
       rules,
-    ),
-  )
+    )
+    await endHistory(context, session, branch)
+  })
 }

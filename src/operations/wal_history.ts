@@ -2,11 +2,12 @@
  * The history of a store begins at its first start, with the slot that the start has made; without one, as in a
  * store of an earlier Neap, it begins now, with a base.
  */
+import type { StoredBranch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { forgetHistory, listAncestors, listExpiredHistory, loseHistory, setChained } from '../catalog/history.ts'
 import { noteSpaceChange } from '../catalog/space.ts'
 import type { AdminSession } from '../compute_admin/session.ts'
-import { keepWal, keptSegment, readLsn } from '../compute_admin/wal_slot.ts'
+import { dropEarlierWal, keepWal, keptSegment, readLsn } from '../compute_admin/wal_slot.ts'
 import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
 import { segmentPosition } from '../postgres/wal.ts'
@@ -42,16 +43,31 @@ export async function beginHistory(
 
 /** Begins the history of a store anew. */
 export async function restartHistory(
-  { catalog, storage, log }: HistoryContext,
+  context: HistoryContext,
   session: AdminSession,
   id: string,
   why: string,
 ): Promise<void> {
   const segment = await keepWal(session)
+  await forgetBefore(context, id, segment)
+  context.log.error({ store: id, segment, why }, 'the history of a branch begins anew')
+}
+
+/** Forgets all moments of a store from before now, and the WAL that leads to them: its data were masked or removed. */
+export async function endHistory(
+  context: HistoryContext,
+  session: AdminSession,
+  { store_id, first_segment }: StoredBranch,
+): Promise<void> {
+  const segment = await dropEarlierWal(session)
+  // The first start of a new branch begins its history.
+  if (first_segment !== null) await forgetBefore(context, store_id, segment)
+}
+
+async function forgetBefore({ catalog, storage }: HistoryContext, id: string, segment: string): Promise<void> {
   // The numbers of bases begin anew: the old ones must be gone.
   await storage.removeHistory(id, { base: 'all', from: undefined, before: segment })
   await catalog.transaction((tx: Db) => loseHistory(tx, id, segment))
-  log.error({ store: id, segment, why }, 'the history of a branch begins anew')
 }
 
 /** Parts that are removed together: each may be as much data as a branch. */

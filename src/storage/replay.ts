@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { replaceFile } from '../durable_file.ts'
 import { segmentAt, SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import type { CopyTarget } from './copy_tree.ts'
-import { endOfWal, readSegment, readTimelineHistory } from './wal_archive.ts'
+import { endOfWal, NO_EARLIER_TIMELINE, readSegment, readTimelineHistory } from './wal_archive.ts'
 
 /** The moment at which a replay ends: after the last commit until then, or before this position. */
 export type ReplayTarget = { readonly timestamp: string } | { readonly lsn: string }
@@ -44,17 +44,20 @@ export async function placeWal(plan: ReplayPlan, target: CopyTarget): Promise<Re
   const [own] = sources
   if (!own) throw new Error('a replay needs WAL')
   const end = Math.min(await endOfWal(own.home, own.first), upto + SEGMENT_BYTES)
+  const timeline = timelineOf(own.first)
+  let isOneTimeline = true
   for (let position = from; position < end; position += SEGMENT_BYTES) {
     const source = sources.find(({ first }) => segmentPosition(first) <= position) ?? own
     const name = segmentAt(timelineOf(source.first), position)
+    if (timelineOf(name) !== timeline) isOneTimeline = false
     const content = readSegment(source.home, name)
     if (!content) throw new Error(`The history has a gap: its WAL segment ${name} is gone.`)
     write(target, `pg_wal/${name}`, content)
     target.copied(content.length)
   }
-  const timeline = timelineOf(own.first)
   if (parseInt(timeline, 16) > 1) {
-    const history = sources.map(({ home }) => readTimelineHistory(home, timeline)).find(Boolean)
+    const found = sources.map(({ home }) => readTimelineHistory(home, timeline)).find(Boolean)
+    const history = found ?? (isOneTimeline ? NO_EARLIER_TIMELINE : undefined)
     if (!history) throw new Error(`The history of the timeline ${timeline} is gone.`)
     write(target, `pg_wal/${timeline}.history`, history)
   }

@@ -86,6 +86,12 @@ export async function endOfWal(home: string, first: string): Promise<number> {
 export const readTimelineHistory = (home: string, timeline: string): Buffer | undefined =>
   readLive(home, `${timeline}.history`, (size) => size < 2 ** 20)
 
+/**
+ * The history of a timeline whose store has none: a clone leaves it out. Postgres wants a file, and needs its content
+ * only where WAL of an earlier timeline is replayed.
+ */
+export const NO_EARLIER_TIMELINE = Buffer.from('# no WAL of an earlier timeline is needed\n')
+
 /** Removes the archived segments from one position on and before another. Returns their bytes. */
 export async function removeArchived(home: string, from: number, before: number): Promise<number> {
   let bytes = 0

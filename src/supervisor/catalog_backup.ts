@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describeSeries, pushFiles, textOf } from '../backup/installation_files.ts'
 import { type PushedWal, pushWal } from '../backup/push_wal.ts'
-import { findRepository, type Repository } from '../backup/repository.ts'
+import { findRepository, noteBegun, type Repository } from '../backup/repository.ts'
 import { type StoredBackup, takeBackup } from '../backup/stanza.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { beginToKeepCatalogWal, releaseCatalogWal } from '../catalog/catalog_wal.ts'
@@ -64,6 +64,7 @@ export function keepCatalogBackup(options: Options): Undo {
         const text = textOf(await readInstallationFiles(config))
         if (written !== repository.series + text) await pushFiles(repository, text)
         written = repository.series + text
+        await noteBegun(config.dataDir, repository.series)
         before = await backUpCatalog(options, repository, before)
       }
       said = ''

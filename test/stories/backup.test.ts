@@ -141,6 +141,19 @@ test('a running branch and a sleeping one are backed up, and the sleeping one is
   assert.ok((own[1]?.stored_bytes ?? 0) < (own[0]?.stored_bytes ?? 0), 'the second one has only what changed')
 })
 
+test('a directory that is not there is made by nobody, and backups go on once it is back', async () => {
+  renameSync(repository, `${repository}.away`)
+  await query(neap, main.uri, `insert into kept (body) values ('meanwhile')`)
+  const failed = await until('a failure is told', async () => (await statusOf(main)).error ?? false)
+  assert.match(failed, /is not there: it has no backups of this Neap/)
+  const ran = await command(['backup', 'run'])
+  assert.equal(ran.code, 1, ran.stdout)
+  assert.match(ran.stderr, /is not there/)
+  assert.equal(existsSync(repository), false)
+  renameSync(`${repository}.away`, repository)
+  assert.equal((await saved(main)).error, null)
+})
+
 test('no secret and no row is in the repository in clear, and a damaged file is found', async () => {
   await fill(main, 10)
   const secret = readFileSync(join(neap.ready.data_dir, 'secret.key'))
