@@ -241,3 +241,69 @@ test('triggers, rules, row security and code of users change no masking, and run
   const [was] = await query(neap, main.uri, states)
   assert.deepEqual(await query(neap, place.uri, states), [was])
 })
+
+test('masking reaches what follows a column, and masking again ends the history', async () => {
+  await query(
+    neap,
+    main.uri,
+    `create table acct (email text primary key);
+     insert into acct select 'leak' || i || '@secret.org' from generate_series(1, 300) i;
+     create table pay (email text references acct on update cascade);
+     insert into pay select email from acct;
+     create table seen (value text);
+     create function note() returns trigger language plpgsql as
+       'begin insert into seen values (old.email); return new; end';
+     create trigger noted after update on pay for each row execute function note();
+     create view source as select 'none'::text as email;
+     create materialized view early as select email from source;
+     create materialized view late as select email from acct;
+     create or replace view source as select email from late;
+     refresh materialized view early;
+     create table part (id int, secret text) partition by range (id);
+     create table part_a partition of part for values from (0) to (1000);
+     insert into part select i, 'leak' || i from generate_series(1, 300) i;
+     analyze`,
+  )
+  const rules = [
+    { table_name: 'acct', column_name: 'email', masking_function: 'anon.hash(email)' },
+    { table_name: 'part_a', column_name: 'secret', masking_value: 'gone' },
+  ]
+  const { place, operations } = await create(rules, true)
+  await neap.ended(operations)
+  const [left] = await query(
+    neap,
+    place.uri,
+    `select (select count(*)::int from pay) as pays, (select count(*)::int from early) as early,
+            (select count(*)::int from (select email from pay union all select email from early
+                                        union all select value from seen) found where email like 'leak%') as rows,
+            (select count(*)::int from pg_stats where most_common_vals::text ~ 'leak'
+                                                   or histogram_bounds::text ~ 'leak') as statistics`,
+  )
+  assert.deepEqual(left, { pays: 300, early: 300, rows: 0, statistics: 0 })
+
+  await query(neap, place.uri, `create table extra as select 'leak'::text as value`)
+  const [moment] = await query<{ at: string }>(
+    neap,
+    place.uri,
+    `select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at`,
+  )
+  await until('its history has begun', async () => {
+    const { since } = (await http(place, 'GET', '/history')).body as { since?: string }
+    return since
+  })
+  const again = [...rules, { table_name: 'extra', column_name: 'value', masking_value: 'gone' }]
+  const change = (changed: readonly Rule[]) =>
+    http(place, 'PATCH', '/masking_rules', { body: { masking_rules: full(changed) } })
+  assert.equal((await change(again)).status, 200)
+  await anonymize(place)
+  await settledAs(place, 'anonymized')
+  const body = { branch: { parent_id: place.branch_id, parent_timestamp: moment?.at } }
+  refused(await send(neap, 'POST', `/projects/${place.project_id}/branches`, { body }), 422, 'NOT_ALLOWED', /history/)
+
+  await query(neap, place.uri, `insert into extra values ('leak again')`)
+  await change([{ table_name: 'extra', column_name: 'value', masking_function: 'value::int::text' }])
+  await anonymize(place)
+  const { status_message = '' } = await settledAs(place, 'error')
+  assert.match(status_message, /SQLSTATE 22P02/)
+  assert.doesNotMatch(status_message, /leak|gone/)
+})

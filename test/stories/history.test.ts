@@ -173,6 +173,37 @@ async function fillUntilBase(place: Place, number: number): Promise<void> {
 
 const historyOf = ({ branch_id }: Place, path: string): string => `${neap.ready.data_dir}/branches/${branch_id}/${path}`
 
+test('a schema-only branch of a restored one has moments of its own', async () => {
+  const place = await newProject(neap)
+  await query(neap, place.uri, 'create table entry (id int primary key, at timestamptz)')
+  const early = await commit(place)
+  await commit(place)
+  const itself = { source_branch_id: place.branch_id, source_timestamp: early.at, preserve_under_name: 'before' }
+  await restore(place, itself)
+  assert.deepEqual(await idsOf(place), [early.id])
+
+  const { project_id } = place
+  const { branch, endpoints, operations } = await neap.call('POST /projects/:project_id/branches', {
+    params: { project_id },
+    body: { branch: { parent_id: place.branch_id, init_source: 'schema-only' }, endpoints: [{ type: 'read_write' }] },
+  })
+  await neap.ended(operations)
+  const endpoint_id = endpoints[0]?.id ?? ''
+  const uri = place.uri.replace(place.endpoint_id, endpoint_id)
+  const empty = { project_id, branch_id: branch.id, endpoint_id, uri }
+  assert.deepEqual(await idsOf(empty), [])
+  await until('its history has begun', async () => {
+    const params = { project_id, branch_id: branch.id }
+    return (await neap.call('GET /projects/:project_id/branches/:branch_id/history', { params })).since
+  })
+  const commits = [await commit(empty), await commit(empty)]
+  for (const each of commits) {
+    const made = await branchAt(empty, { parent_timestamp: each.at })
+    assert.deepEqual(await idsOf(made), upto(commits, each))
+    await remove(made)
+  }
+})
+
 test('a base is made when much was written, and moments before and after it are reached', async () => {
   const place = await newProject(neap)
   await query(neap, place.uri, 'create table entry (id int primary key, at timestamptz)')
