@@ -118,12 +118,12 @@ export async function findRepository(
 /** The repository that is configured, of any series. Its calls fail with BackupError while its directory is away. */
 export async function openRepository(dataDir: string, programPath: string, series: string): Promise<Repository> {
   const config = await readFile(configIn(dataDir), 'utf8')
-  const path = optionIn(config, 'repo1-type') === 'posix' ? optionIn(config, 'repo1-path') : undefined
+  const directory = optionIn(config, 'repo1-type') === 'posix' ? optionIn(config, 'repo1-path') : undefined
   const program = pgBackRest(programPath, configIn(dataDir))
   const run: PgBackRest = async (args, options) => {
-    // pgBackRest would make the directory anew, and what it writes there would be missing once the other is back.
-    if (path !== undefined && !existsSync(join(path, 'neap', series)) && existsSync(begunIn(dataDir, series)))
-      throw new BackupError(`The repository ${path} is not there: it has no backups of this Neap. Is it mounted?`)
+    // pgBackRest would make the directory anew, and backups there would be missing once the other is back.
+    if (directory !== undefined && !existsSync(join(directory, 'neap', series)) && existsSync(begunIn(dataDir, series)))
+      throw new BackupError(`The repository ${directory} is not there: it has no backups of this Neap. Is it mounted?`)
     return program(args, options)
   }
   const key = sealingKey(optionIn(config, 'repo1-cipher-pass'))

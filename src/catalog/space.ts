@@ -6,7 +6,7 @@ const PROJECTS_AT_ONCE = 100
 /** More rows in one statement would take much memory of a session, which keeps it. */
 const STORES_AT_ONCE = 2_000
 
-/** A project with stores on a host whose space is to be measured. */
+/** A project with stores to be measured on a host. */
 export interface SpaceProject {
   readonly id: string
   /** Its stores there, also those that are being made. */

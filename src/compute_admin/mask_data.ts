@@ -111,7 +111,7 @@ async function maskDatabase(
       await onProgress(`Anonymizing table ${database}.${name} (${index + 1}/${tables.length})`)
       const columns = rules.map((rule) => `${identifier(rule.column_name)} = ${valueOf(rule)}`)
       const update = `update ${name} set ${columns.join(', ')}`
-      // What is wrong with a rule whatever the data, in Postgres' words.
+      // Errors of a rule with any data are told in Postgres' words.
       await masker.query(`explain ${update}`).catch((error: unknown) => {
         throw refusalOf(error, `the table ${name}`, { isOfData: false })
       })
@@ -243,7 +243,7 @@ async function rewrite(session: AdminSession, oids: readonly number[]): Promise<
   await session.query('analyze')
 }
 
-/** Fills materialized views anew, in rounds: one may read another, by whatever way. One that fails is left empty. */
+/** Fills materialized views anew, in rounds: one may read another. One that fails is left empty. */
 async function refillViews(session: AdminSession): Promise<void> {
   const views = await session.query<{ name: string }>(
     `select oid::regclass::text as name from pg_class where relkind = 'm' and relispopulated`,
@@ -262,7 +262,7 @@ async function refillViews(session: AdminSession): Promise<void> {
 /** The first oid that is no part of Postgres (FirstNormalObjectId). */
 const FIRST_OID = 16_384
 
-/** Classes of errors (Postgres manual, "Error Codes") whose messages hold no values: of constraints, and of a server. */
+/** Classes of errors whose messages hold no values (Postgres manual, "Error Codes"): of constraints, and of a server. */
 const WITHOUT_VALUES = /^(23|53|55|57)/
 
 /** An error of Postgres as one that users read. Its message may hold a value, unless it is of the rule alone. */

@@ -6,7 +6,7 @@ import { listDueStores, recordBackup, recordPushed } from '../../src/catalog/sto
 import { type Catalogs, startCatalogs } from './catalogs.ts'
 import { HOST, newBranch, newProject } from './operations.ts'
 
-/* What workers write about backups, when there are several, or one was frozen. */
+/* Records of backups by several workers, or by a frozen one. */
 
 let catalogs: Catalogs
 before(async () => {

@@ -91,7 +91,8 @@ test('starts of one project that a lock holds up wait in one session', () =>
     const endpoints: Endpoint[] = []
     for (let count = 0; count < 10; count++)
       endpoints.push(await newEndpoint(catalog, await newBranch(catalog, project)))
-    const waiting = sql`select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    const waiting = sql`
+      select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     let starts: Promise<(string | undefined)[]> | undefined
     const watcher = open()
     await open().transaction(async (tx) => {
