@@ -262,7 +262,7 @@ async function refillViews(session: AdminSession): Promise<void> {
 /** The first oid that is no part of Postgres (FirstNormalObjectId). */
 const FIRST_OID = 16_384
 
-/** Classes of errors whose messages hold no values (Postgres manual, "Error Codes"): of constraints, and of a server. */
+/** Classes of errors whose messages hold no values (Postgres manual, "Error Codes"): of constraints and of a server. */
 const WITHOUT_VALUES = /^(23|53|55|57)/
 
 /** An error of Postgres as one that users read. Its message may hold a value, unless it is of the rule alone. */
