@@ -1,6 +1,5 @@
 import pg from 'pg'
 import { withTimeout } from '../race.ts'
-import { batchStatements } from './batch.ts'
 import { isAway, acceptsSessions, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
 import { createListener, type CatalogListener, type Told } from './listener.ts'
@@ -130,7 +129,6 @@ export function openCatalog(
   function on(client: pg.ClientBase, broke: (error: Error) => void = () => {}): Db {
     async function rows<R>(statement: SqlStatement): Promise<R[]> {
       try {
-        batchStatements(client)
         return (await detector.during(() => client.query(statement))).rows as R[]
       } catch (error) {
         if (isAway(error as Error)) broke(error as Error)
@@ -255,12 +253,7 @@ interface Loan {
   readonly breaks: (error: Error) => void
 }
 
-/**
- * The statements of transactions find rows by their keys: any values have the same plan. Without this each session
- * would plan each of them six times, which costs a new one more than all else that it does.
- */
-const BEGIN_TEXT = 'begin; set local plan_cache_mode = force_generic_plan'
-const BEGIN = plain(BEGIN_TEXT)
+const BEGIN = plain('begin')
 const COMMIT = plain('commit')
 const ROLLBACK = plain('rollback')
 
@@ -274,7 +267,7 @@ const FLUSH = plain("select pg_logical_emit_message(true, 'neap', '')")
 /** BEGIN with its settings, in one message to save a round trip. */
 function beginContended({ requestId }: ContendedWork): SqlStatement {
   const id = requestId === undefined ? '' : `; set local neap.request_id = ${pg.escapeLiteral(requestId)}`
-  return plain(`${BEGIN_TEXT}; set local synchronous_commit = off${id}`)
+  return plain(`begin; set local synchronous_commit = off${id}`)
 }
 
 /** A statement that is not prepared. */
