@@ -93,6 +93,8 @@ export async function noteBegun(dataDir: string, series: string): Promise<void> 
 
 /** Forgets the repository: no more backups are made. Its content stays. */
 export async function forgetRepository(dataDir: string): Promise<void> {
+  const series = (await readIfExists(seriesIn(dataDir)))?.toString('utf8')
+  if (series !== undefined) await rm(begunIn(dataDir, series), { force: true })
   await rm(seriesIn(dataDir), { force: true })
   await rm(configIn(dataDir), { force: true })
 }

@@ -35,9 +35,9 @@ export interface ContendedWork {
 export interface Catalog extends Db, Pick<CatalogListener, 'listen' | 'hears' | 'rename'> {
   /**
    * Runs `work` in one transaction and rolls back if it throws.
-   * @param contended Its commit releases locks before it is durable, and this resolves once it is: those that queue on
-   * a row share a write to the disk. A transaction that sees it sooner is durable only after it. Those of a project
-   * begin one after the other.
+   * @param contended Those of a project begin one after the other. The commit of an API request releases locks before
+   * it is durable, and this resolves once it is: requests that queue on a row share a write to the disk. A transaction
+   * that sees it sooner is durable only after it, and the first claim of what it has queued waits for the disk.
    */
   transaction<T>(work: (tx: Transaction) => Promise<T>, contended?: ContendedWork): Promise<T>
   /** A dedicated session, for locks that outlive a transaction. Ends with `end()`. */
@@ -188,7 +188,7 @@ export function openCatalog(
         return await lend(async (tx, { isBroken, breaks }) => {
           // BEGIN is pipelined with the first statement to save a round trip. It fails only if the connection does, and
           // then both fail.
-          const begun = tx.rows(contended ? beginContended(contended) : BEGIN)
+          const begun = tx.rows(contended?.requestId === undefined ? BEGIN : beginFor(contended.requestId))
           begun.catch(() => {})
           let last: Promise<unknown> | undefined
           try {
@@ -201,7 +201,7 @@ export function openCatalog(
               },
             })
             const committed = tx.rows(COMMIT).finally(endTurn)
-            await Promise.all([begun, last, committed, contended && tx.rows(FLUSH)])
+            await Promise.all([begun, last, committed, contended?.requestId !== undefined && tx.rows(FLUSH)])
             return result
           } catch (error) {
             if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
@@ -264,11 +264,9 @@ const ROLLBACK = plain('rollback')
  */
 const FLUSH = plain("select pg_logical_emit_message(true, 'neap', '')")
 
-/** BEGIN with its settings, in one message to save a round trip. */
-function beginContended({ requestId }: ContendedWork): SqlStatement {
-  const id = requestId === undefined ? '' : `; set local neap.request_id = ${pg.escapeLiteral(requestId)}`
-  return plain(`begin; set local synchronous_commit = off${id}`)
-}
+/** BEGIN with the request's id, in one message to save a round trip. */
+const beginFor = (requestId: string): SqlStatement =>
+  plain(`begin; set local neap.request_id = ${pg.escapeLiteral(requestId)}; set local synchronous_commit = off`)
 
 /** A statement that is not prepared. */
 function plain(text: string): SqlStatement {
