@@ -118,8 +118,11 @@ export interface Computes {
    * logged about its own end since its start. Empty when there is no such sign.
    */
   lastWords(store: StoreRef, compute: { readonly id: string; readonly startedAt: Date }): Promise<string>
+  /** Whether a server has a store, by the kernel's lock: also one that `find` does not know. */
+  isTaken(store: StoreRef): Promise<boolean>
   /**
-   * The ids of all stores on which a compute may run, by one look at the machine; only `find` is certain.
+   * The ids of all stores on which a compute may run, by one look at the machine; only `isTaken` is certain. Stores
+   * whose files are being copied or measured are among them.
    */
   listRunning(): Promise<string[]>
   /** The walls that stand around each compute. */

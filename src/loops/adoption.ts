@@ -56,13 +56,13 @@ async function stopOrphans({ catalog, computes, hostId, log }: WorkerContext): P
   for (const store of await listUnknownStores(catalog, stores))
     log.warn({ store }, 'a server runs on a store that the catalog does not know; left alone')
   for (const branch of await listResting(catalog, hostId, stores)) {
+    // A suspend of a sleeping branch whose files are only read would hold up its clients.
+    if (!(await computes.isTaken(refOf(branch)))) continue
     const operation = await catalog.transaction(async (tx) => {
       if (!(await lockProject(tx, branch.account_id, branch.project_id))) return undefined
       if ((await unfinishedOperations(tx, branch.id)).length > 0) return undefined
       // Read after its operations: an operation that has just ended has already written its state here.
       const endpoint = await findBranchEndpoint(tx, branch.id)
-      // Does not check that the compute runs: stopping an ended one is harmless, and one that falsifies its status
-      // would be missed.
       if (endpoint?.current_state === 'active') return undefined
       if (endpoint) return queueSuspend(tx, endpoint, 'request')
       const subject = { account_id: branch.account_id, project_id: branch.project_id, branch_id: branch.id }

@@ -1,5 +1,7 @@
 /** The state that a starting worker finds: computes that run or have ended, and remains of failed operations. */
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { pino } from 'pino'
 import { type Branch, hasChildren, markBranchDeleted, setDefaultBranch } from '../../src/catalog/branch.ts'
@@ -99,6 +101,19 @@ test('a new worker stops the compute of a deleted endpoint', async () => {
   await anotherWorker()
   await until('its row is gone', async () => !(await findEndpointEver(site.catalog, id)))
   await site.agree()
+})
+
+test('a new worker leaves a sleeping branch alone whose files are read', async () => {
+  const branch = await world.branchOff(await world.home())
+  await world.running(branch)
+  await world.suspended(branch)
+  const { id, store_id } = await world.read(branch)
+  const reader = spawn('sleep', ['60'], { cwd: join(site.dataDir, 'branches', store_id, 'pgdata/base') })
+  await anotherWorker()
+  reader.kill()
+  const operations = sql`select action from operation where branch_id = ${id} order by seq`
+  const actions = (await site.catalog.rows<{ action: string }>(operations)).map(({ action }) => action)
+  assert.deepEqual(actions, ['create_branch', 'start_compute', 'suspend_compute'])
 })
 
 test('a new worker removes the stores of a deleted project, including running computes', async () => {

@@ -10,6 +10,7 @@ import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { probeOnce } from '../../host/probe_once.ts'
 import { hasLibrary } from '../../host/server_copy.ts'
+import { waitStopped } from '../../host/server_lock.ts'
 import { explainShortages } from '../../host/shortage.ts'
 import { PREWARM, STATEMENT_STATISTICS } from '../../postgres/extensions.ts'
 import { configFor, HBA, isPrewarmed, processesFor } from '../../postgres/settings.ts'
@@ -131,6 +132,7 @@ export function localComputes(options: ComputeOptions): Computes {
     lastWords: async (store, { id, startedAt }) =>
       restartSince(startedAt) ??
       [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
+    isTaken: async ({ id }) => (await waitStopped(homeOf(layout, id), 0)) === 'pending',
     listRunning: () => busyStores(layout),
     walls: async () => [...(await walls()).has],
     // Without the wall `network` computes reach all addresses that this machine reaches.
