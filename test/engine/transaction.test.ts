@@ -105,6 +105,18 @@ test('starts of one project that a lock holds up wait in one session', () =>
     assert.equal(new Set(await starts).size, endpoints.length)
   }))
 
+test('a statement of a transaction is planned once in a session', () =>
+  catalogs.with(async ({ catalog }) => {
+    const { id } = await newProject(catalog)
+    const plans = await catalog.transaction(async (tx) => {
+      for (let turn = 0; turn < 3; turn++) await tx.rows(sql`select name as planned_once from project where id = ${id}`)
+      return tx.rows(sql`
+        select generic_plans, custom_plans from pg_prepared_statements where statement like '%planned_once%project%'
+           and statement not like '%pg_prepared%'`)
+    })
+    assert.deepEqual(plans, [{ generic_plans: 3, custom_plans: 0 }])
+  }))
+
 /** Lets commits wait for an absent standby until the returned function is called. */
 async function durableNever(catalog: Catalog): Promise<() => Promise<void>> {
   await catalog.rows(sql`alter system set synchronous_standby_names = 'absent'`)
