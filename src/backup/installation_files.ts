@@ -21,6 +21,12 @@ export async function describeSeries(repository: Repository, described: SeriesFa
   await repository.put(facts(repository.series), Buffer.from(JSON.stringify(described)))
 }
 
+/** The machine of a series; undefined when that is not there. Errors: BackupError, UsageError. */
+export async function findSeries(repository: Repository): Promise<SeriesFacts | undefined> {
+  const described = await repository.get(facts(repository.series))
+  return described && (JSON.parse(described.toString('utf8')) as SeriesFacts)
+}
+
 /** Files of an installation by their paths in its data directory. */
 export type InstallationFiles = ReadonlyMap<string, Buffer>
 
@@ -54,10 +60,9 @@ export async function listSeries(repository: Repository, catalog: string): Promi
   let closed: UsageError | undefined
   for (const series of (await repository.list('neap')).filter((name) => /^[0-9a-f]{8}$/.test(name))) {
     try {
-      const described = await repository.get(facts(series))
+      const described = await findSeries({ ...repository, series })
       const end = await fetchWalEnd({ ...repository, series }, catalog)
-      if (described && end)
-        found.push({ ...(JSON.parse(described.toString('utf8')) as SeriesFacts), series, read_at: end.read_at })
+      if (described && end) found.push({ ...described, series, read_at: end.read_at })
     } catch (error) {
       if (!(error instanceof UsageError)) throw error
       closed = error

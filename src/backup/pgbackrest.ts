@@ -65,8 +65,15 @@ export async function requirePgBackRest(program: string): Promise<void> {
   throw new UsageError(`${program} is version ${major}.${minor}: install pgBackRest ${LEAST.join('.')} or newer.`)
 }
 
-/** The errors in its output, without its hints. */
-function reasonIn(said: string): string {
-  const lines = said.split('\n').flatMap((line) => /ERROR: \[\d+\]: (.*)/.exec(line)?.[1] ?? [])
-  return lines.join('; ')
+/** The errors in its output, each with the indented lines that go on with it, without its hints. */
+export function reasonIn(said: string): string {
+  const errors = said.split(/^(?=\S)/m).flatMap((entry) => /^ERROR: \[\d+\]: (.*)/s.exec(entry)?.[1] ?? [])
+  return errors
+    .map((error) =>
+      error
+        .replace(/\s*^\s+HINT: .*/ms, '')
+        .replace(/\s*\n\s*/g, ' ')
+        .trim(),
+    )
+    .join('; ')
 }

@@ -142,16 +142,27 @@ export async function pushWalFile(repository: Repository, store: string, name: s
  * running server.
  */
 async function expireWal(repository: Repository, store: string, oldest: string): Promise<void> {
+  for (const { segment, path } of await listWal(repository, store))
+    if (segmentPosition(segment) < segmentPosition(oldest)) await repository.run(['repo-rm', path])
+}
+
+/** The complete segments of WAL of a store in the repository. Errors: BackupError. */
+export async function listWal(repository: Repository, store: string): Promise<StoredSegment[]> {
   const archive = `archive/${stanzaOf(repository, store)}`
+  const found: StoredSegment[] = []
   for (const version of (await repository.list(archive)).filter((name) => /^\d+-\d+$/.test(name))) {
     for (const group of await repository.list(`${archive}/${version}`)) {
       if (!/^[0-9A-F]{16}$/.test(group)) continue
       const directory = `${archive}/${version}/${group}`
-      const names = (await repository.list(directory)).filter((name) => isBefore(name, oldest))
-      for (const name of names) await repository.run(['repo-rm', `${directory}/${name}`])
+      for (const name of await repository.list(directory))
+        if (/^[0-9A-F]{24}-/.test(name)) found.push({ segment: name.slice(0, 24), path: `${directory}/${name}` })
     }
   }
+  return found
 }
 
-const isBefore = (file: string, segment: string): boolean =>
-  /^[0-9A-F]{24}-/.test(file) && segmentPosition(file.slice(0, 24)) < segmentPosition(segment)
+/** A complete segment of WAL, and its path in the repository. */
+interface StoredSegment {
+  readonly segment: string
+  readonly path: string
+}

@@ -4,7 +4,7 @@ import { sql } from './sql.ts'
 
 export type EndpointState = 'init' | 'active' | 'idle'
 
-/** The provisioners that clients may name. The name changes nothing; the first is the default. */
+/** The provisioners that clients may name, without a difference; the first is the default. */
 export const PROVISIONERS = ['k8s-pod', 'k8s-neonvm', 'serverless-platform'] as const
 
 export interface PreloadLibraries {

@@ -25,7 +25,7 @@ export interface Host {
   readonly region: string | null
   readonly cpus: number | null
   readonly memory_bytes: number | null
-  /** What the sizes of its computes may sum up to, in CU; null: anything. */
+  /** The limit of the sum of the sizes of its computes, in CU; null: unlimited. */
   readonly capacity_cu: number | null
   /** What they sum up to now. */
   readonly used_cu: number

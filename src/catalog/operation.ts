@@ -20,7 +20,7 @@ export interface Operation {
   readonly error: string | null
   /** Why it was asked for, where its action has reasons. */
   readonly reason: string | null
-  /** What it waits for at the moment; null: for nothing. */
+  /** The event that it waits for at the moment; null: it does not wait. */
   readonly wait_reason: string | null
   readonly created_at: string
   readonly updated_at: string

@@ -5,7 +5,7 @@ import { type Config, loadConfig, type Overrides } from '../config.ts'
 import type { BackupDrill, BackupReport, ListedBackup, StoreBackup, Verified } from '../supervisor/backups.ts'
 import { print } from './print.ts'
 import { accessOf, givenPassphrase, reachesRepository, type RepositoryFlags } from './repository.ts'
-import { card, type Columns, duration, list, moment } from './table.ts'
+import { card, type Columns, duration, list, moment, printable } from './table.ts'
 
 interface Flags extends Overrides {
   readonly json?: boolean
@@ -98,7 +98,10 @@ function addVerify(command: Command): void {
   command
     .command('verify')
     .summary('Read all that the repository has, and check it.')
-    .description('Read all backups and all WAL in the repository, and check their sums. Ends with 1 if one is damaged.')
+    .description(
+      'Read all backups, all WAL and the keys in the repository, and check them. ' +
+        'Ends with 1 if some are damaged or missing.',
+    )
     .option('--json', 'print JSON')
     .action(async (_flags: object, self: Command) => {
       const { verifyBackups } = await import('../supervisor/backups.ts')
@@ -139,12 +142,17 @@ async function run(config: Config): Promise<void> {
   const since = Date.now()
   await requestAllBackups(config)
   for (let said = ''; ; await sleep(LOOK_MS)) {
-    const { catalog, branches } = await readBackups(config)
+    const { catalog, catalog_error: failed, branches } = await readBackups(config)
     const waiting = branches.filter(({ is_due }) => is_due)
     const line = `${branches.length - waiting.length} of ${branches.length} branches are in the repository.`
     if (line !== said) note(line)
     said = line
     if (waiting.length === 0 && Date.parse(catalog?.pushed_at ?? '') > since) return
+    if (failed && Date.parse(failed.at) > since) {
+      note(`the catalog: ${failed.error}`)
+      process.exitCode = 1
+      return
+    }
     if (waiting.length === 0 || waiting.some(({ error }) => error === null)) continue
     for (const { branch_name, error } of waiting) note(`${branch_name}: ${error}`)
     process.exitCode = 1
@@ -154,10 +162,11 @@ async function run(config: Config): Promise<void> {
 
 const note = (line: string): void => void process.stderr.write(`${line}\n`)
 
-function shown({ catalog, branches }: BackupReport): string {
+function shown({ catalog, catalog_error: failed, branches }: BackupReport): string {
   const saved = catalog && `The catalog is saved until ${moment(catalog.pushed_at ?? catalog.made_at)}.`
   return [
     saved ?? 'The catalog has no backup yet: until then nothing can be restored.',
+    ...(failed ? [`It could not be backed up at ${moment(failed.at)}: ${printable(failed.error)}`] : []),
     list(branches, STATUS, 'There are no branches yet.'),
   ].join('\n')
 }

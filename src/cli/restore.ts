@@ -42,6 +42,7 @@ export function restoreCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command
       const options = { ...accessOf(flags, env), location, passphrase, selection: { series, project, branch, at } }
       const restored = await restoreMachine(loadConfig(flags), options, terminalProgress())
       print(flags.json ? JSON.stringify(restored) : shown(restored))
+      if (restored.stores.length === 0 && restored.lost.length > 0) process.exitCode = 1
     })
 }
 

@@ -34,9 +34,12 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
 }
 
 /** Escapes control characters: names may contain them, and a terminal obeys them. */
-export function printable(text: string): string {
-  return text.replace(/\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`)
-}
+export const printable = (text: string): string => text.replace(/\p{Cc}/gu, escaped)
+
+/** The same for a text of several lines. */
+export const printableLines = (text: string): string => text.replace(/[^\P{Cc}\n\t]/gu, escaped)
+
+const escaped = (character: string): string => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`
 
 /** A moment to the second. */
 export function moment(rfc3339: string | null | undefined): string | undefined {

@@ -28,10 +28,14 @@ export const CHECK_TIMEOUT_MS = 600_000
 export async function checkData(session: AdminSession, signal: AbortSignal): Promise<CheckedData> {
   const sum = { databases: 0, tables: 0, indexes: 0, rows: 0 }
   const damages: string[] = []
-  const databases = await session.query<{ name: string }>(
-    'select datname as name from pg_database where datallowconn and not datistemplate order by datname',
+  // Of a database that allows no connections the data are to be restored as well. -2: its removal was interrupted.
+  const databases = await session.query<{ name: string; admits: string | null }>(
+    `select datname as name,
+            case when not datallowconn then format('alter database %I allow_connections true', datname) end as admits
+       from pg_database where datname not in ('template0', 'template1') and datconnlimit <> -2 order by datname`,
   )
-  for (const { name: database } of databases) {
+  for (const { name: database, admits } of databases) {
+    if (admits !== null) await session.query(admits)
     const found = await session.beside(database, (there) => checkDatabase(there, signal))
     sum.databases++
     sum.tables += found.tables

@@ -156,7 +156,7 @@ export function guardLogin(client: pg.Client): void {
   limitAnswers(client)
 }
 
-/** The socket of a client that has logged in, on which nothing reads any more. */
+/** The socket of a client that has logged in, without a reader. */
 export function takeSocket(client: pg.Client): Duplex {
   const { stream } = connectionOf(client)
   stream.removeAllListeners('data')

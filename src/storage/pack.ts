@@ -31,7 +31,7 @@ interface PackOptions {
   readonly fence: Fence
 }
 
-/** Whether the data of a store are packed, and nothing else is there. */
+/** Whether the packed data of a store are there, and they only. */
 export const isPacked = (home: string): boolean =>
   !existsSync(join(home, 'pgdata')) && existsSync(join(home, PACKED_FILE))
 

@@ -14,7 +14,8 @@ import {
   type Repository,
   type RepositoryOptions,
 } from '../backup/repository.ts'
-import { listBackups, stanzaOf, type StoredBackup } from '../backup/stanza.ts'
+import { listBackups, type StoredBackup } from '../backup/stanza.ts'
+import { verifyInstallation, verifyStore } from '../backup/verify.ts'
 import { type BackupDrill, listDrills, requestDrill } from '../catalog/backup_drill.ts'
 import { stopKeepingCatalogWal } from '../catalog/catalog_wal.ts'
 import { forgetBackups, listStoreBackups, requestBackups, type StoreBackup } from '../catalog/store_backup.ts'
@@ -22,7 +23,12 @@ import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
 import { withCatalog } from '../rotation/with_catalog.ts'
 import { CATALOG } from '../secrets/stores.ts'
-import { type CatalogBackup, readCatalogBackup } from './catalog_backup.ts'
+import {
+  type CatalogBackup,
+  type CatalogBackupError,
+  readCatalogBackup,
+  readCatalogBackupError,
+} from './catalog_backup.ts'
 
 export type { StoreBackup } from '../catalog/store_backup.ts'
 export type { BackupDrill } from '../catalog/backup_drill.ts'
@@ -87,6 +93,8 @@ const LOOK_MS = 500
 export interface BackupReport {
   /** Null before its first backup. */
   readonly catalog: Pick<CatalogBackup, 'made_at' | 'pushed_at'> | null
+  /** Null unless the last try to back it up has failed. */
+  readonly catalog_error: CatalogBackupError | null
   readonly branches: readonly StoreBackup[]
 }
 
@@ -95,9 +103,9 @@ export async function readBackups(config: Config): Promise<BackupReport> {
   const { series } = await requireRepository(config)
   const found = await readCatalogBackup(config)
   const branches = await withCatalog(config, (catalog) => listStoreBackups(catalog, series))
-  if (found?.series !== series) return { catalog: null, branches }
-  const { made_at, pushed_at } = found
-  return { catalog: { made_at, pushed_at }, branches }
+  const catalog = found?.series === series ? { made_at: found.made_at, pushed_at: found.pushed_at } : null
+  const failed = await readCatalogBackupError(config)
+  return { catalog, catalog_error: failed?.series === series ? failed : null, branches }
 }
 
 /**
@@ -146,30 +154,29 @@ export async function listAllBackups(config: Config): Promise<ListedBackup[]> {
   return listed
 }
 
-/** The result of the verification of a stanza. */
+/** The result of the verification of a branch, the catalog or the installation's files. */
 export interface Verified {
-  /** A branch, or the catalog. */
   readonly name: string
   readonly is_good: boolean
+  /** Empty when it is good. */
   readonly report: string
 }
 
-/** Reads the backups and WAL of a running Neap in the repository, and checks their sums. */
+/** Reads all that the repository has of a running Neap, and checks it. Errors: UsageError, BackupError. */
 export async function verifyBackups(config: Config, tell: (verified: Verified) => void): Promise<boolean> {
   const repository = await requireRepository(config)
-  const stores = (await readBackups(config)).branches.filter(({ label }) => label !== null)
-  const wanted = [
-    [CATALOG, 'the catalog'] as const,
-    ...stores.map((each) => [each.store_id, each.branch_name] as const),
-  ]
+  const { catalog, branches } = await readBackups(config)
   let isAllGood = true
-  for (const [store, name] of wanted) {
-    const stanza = `--stanza=${stanzaOf(repository, store)}`
-    const { output } = await repository.run(['verify', stanza, '--output=text'])
-    const report = output.toString('utf8').trim()
-    const is_good = !/^status: error/m.test(report)
-    isAllGood &&= is_good
-    tell({ name, is_good, report })
+  const check = async (name: string, problems: Promise<string[]>): Promise<void> => {
+    const report = (await problems).join('\n')
+    isAllGood &&= report === ''
+    tell({ name, is_good: report === '', report })
   }
+  if (catalog) {
+    await check('the keys', verifyInstallation(repository))
+    await check('the catalog', verifyStore(repository, CATALOG, catalog.pushed_at !== null))
+  }
+  for (const { store_id, branch_name, label, pushed_at } of branches)
+    if (label !== null) await check(branch_name, verifyStore(repository, store_id, pushed_at !== null))
   return isAllGood
 }

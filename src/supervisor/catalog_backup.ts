@@ -68,10 +68,12 @@ export function keepCatalogBackup(options: Options): Undo {
         before = await backUpCatalog(options, repository, before)
       }
       said = ''
+      await rm(errorFile(config), { force: true })
     } catch (error) {
-      const message = `the catalog could not be backed up: ${messageOf(error)}`
-      if (message !== said) say(message)
+      const message = messageOf(error)
+      if (message !== said) say(`the catalog could not be backed up: ${message}`)
       said = message
+      if (repository) await noteError(config, { series: repository.series, error: message })
     }
     if (!ended) timer = setTimeout(() => void (round = look()), EVERY_MS)
   }
@@ -107,6 +109,27 @@ async function backUpCatalog(options: Options, repository: Repository, before: P
   await replaceFile(file, 0o600, Buffer.from(JSON.stringify(now)))
   if (pushed.segment !== null) await releaseCatalogWal(catalog, lsnText(segmentPosition(nextSegment(pushed.segment))))
   return pushed
+}
+
+/** Why the catalog could not be backed up. */
+export interface CatalogBackupError {
+  readonly series: string
+  readonly at: string
+  readonly error: string
+}
+
+const errorFile = ({ dataDir }: Config): string => join(dataDir, 'backup/catalog.error')
+
+/** On a full disk it is not noted. */
+async function noteError(config: Config, failed: Omit<CatalogBackupError, 'at'>): Promise<void> {
+  const noted: CatalogBackupError = { ...failed, at: new Date().toISOString() }
+  await replaceFile(errorFile(config), 0o600, Buffer.from(JSON.stringify(noted))).catch(() => {})
+}
+
+/** The last failure; undefined after a success. */
+export async function readCatalogBackupError(config: Config): Promise<CatalogBackupError | undefined> {
+  const text = await readIfExists(errorFile(config))
+  return text && (JSON.parse(text.toString('utf8')) as CatalogBackupError)
 }
 
 const stateFile = ({ dataDir }: Config): string => join(dataDir, 'backup/catalog')

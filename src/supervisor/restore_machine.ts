@@ -117,7 +117,10 @@ export async function restoreMachine(
   }
 }
 
-/** A directory on which Neap has run, or a restore that is complete. */
+/** Names in a data directory before a restore: an image for its stores, and directories that an earlier try made. */
+const PREPARED = /^(image\..*|image|branches|backup|cache|host|logs|parts|pg|removed|root|templates|trash|up\.lock)$/
+
+/** Errors: UsageError, if Neap has run on a data directory, a restore is complete, or it is used for other things. */
 function requireEmpty({ dataDir, catalogUrl }: Config): void {
   if (catalogUrl !== undefined)
     throw new UsageError('A catalog of your own is restored by its own backups: unset NEAP_CATALOG_URL.')
@@ -126,6 +129,10 @@ function requireEmpty({ dataDir, catalogUrl }: Config): void {
   const isUsed = existsSync(join(dataDir, 'catalog')) || (existsSync(branches) && readdirSync(branches).length > 0)
   if (isUsed && !isUnfinished(dataDir))
     throw new UsageError(`${dataDir} has the data of a Neap: name an empty directory with --data-dir.`)
+  if (!existsSync(dataDir) || isUnfinished(dataDir)) return
+  const other = readdirSync(dataDir).find((name) => name !== 'lost+found' && !PREPARED.test(name))
+  if (other !== undefined)
+    throw new UsageError(`${dataDir} is not empty, it has ${other}: name an empty directory with --data-dir.`)
 }
 
 async function noCatalog(repository: Repository, { at }: Selection): Promise<UsageError> {

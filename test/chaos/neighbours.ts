@@ -70,7 +70,7 @@ export async function deletedInUse(world: World): Promise<void> {
   for (const client of clients) await client.end().catch(() => {})
 }
 
-/** A subscriber that reads nothing and never times out: a suspend ends nevertheless. */
+/** A subscriber that never reads nor times out: a suspend ends nevertheless. */
 export async function hungSubscriber(world: World): Promise<void> {
   const place = await newTenant(world, 'hung subscriber')
   const body = { project: { settings: { enable_logical_replication: true } } }
@@ -87,7 +87,7 @@ export async function hungSubscriber(world: World): Promise<void> {
   await removeTenant(world, place)
 }
 
-/** Starts to receive a slot's changes, then reads nothing of them. */
+/** Starts to receive the changes of a slot, then never reads them. */
 async function subscribe(world: World, { uri, endpoint_id }: Place): Promise<{ destroy(): void }> {
   const settings = {
     replication: 'database',

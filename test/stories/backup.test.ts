@@ -4,6 +4,7 @@ import {
   existsSync,
   globSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -11,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { removeAbandoned } from '../../src/backup/abandoned.ts'
 import { findRepository } from '../../src/backup/repository.ts'
@@ -28,6 +29,8 @@ const PROGRAM = { NEAP_PGBACKREST: peer('pgbackrest/pgbackrest') }
 
 let neap: Neap
 let main: Place
+/** A branch that sleeps at first. */
+let still: Place
 let elsewhere: string
 let repository: string
 let passphrase: string
@@ -52,6 +55,7 @@ const command = (args: readonly string[], env: NodeJS.ProcessEnv = {}) =>
 
 interface Status {
   readonly branch_id: string
+  readonly branch_name: string
   readonly made_at: string | null
   readonly pushed_at: string | null
   readonly is_behind: boolean
@@ -113,21 +117,21 @@ test('a repository that cannot be used is refused, and nothing is begun', async 
 })
 
 test('a running branch and a sleeping one are backed up, and the sleeping one is not woken', async () => {
-  const sleeping = await branchOff(neap, main)
-  const hash = await fill(sleeping, 2_000)
-  await suspend(neap, sleeping)
+  still = await branchOff(neap, main)
+  const hash = await fill(still, 2_000)
+  await suspend(neap, still)
   const init = await command(['backup', 'init', repository])
   assert.equal(init.code, 0, init.stderr)
   passphrase = init.stdout.trim()
   await fill(main, 5_000)
   await saved(main)
   const status = await until('the sleeping branch is in the repository', async () => {
-    const found = await statusOf(sleeping)
+    const found = await statusOf(still)
     return !found.is_behind && found
   })
   assert.equal(status.error, null)
-  assert.equal((await endpointOf(neap, sleeping)).current_state, 'idle')
-  assert.deepEqual(await query(neap, sleeping.uri, HASH), hash)
+  assert.equal((await endpointOf(neap, still)).current_state, 'idle')
+  assert.deepEqual(await query(neap, still.uri, HASH), hash)
   await fill(main, 5_000)
   await saved(main)
   const { backups } = JSON.parse((await command(['backup', 'list', '--json'])).stdout) as {
@@ -164,30 +168,60 @@ test('no secret and no row is in the repository in clear, and a damaged file is 
   assert.equal(good.code, 0, good.stdout + good.stderr)
   assert.match(good.stdout, /^the catalog: good$/m)
 
-  const [bundle = assert.fail('there is no bundle')] = globSync(`backup/*-${main.branch_id}/*F/bundle/1`, {
-    cwd: repository,
-  })
-  const file = join(repository, bundle)
+  const only = (pattern: string): string => {
+    const [found = assert.fail(`there is no ${pattern}`)] = globSync(pattern, { cwd: repository })
+    return join(repository, found)
+  }
+  // Sleeping branches have the end of their WAL written no more.
+  for (const each of [main, still]) await suspend(neap, each)
+  await saved(main)
+  const series = basename(only('neap/????????'))
+  const { branch_name } = await statusOf(still)
+  const stanza = `${series}-${main.branch_id}`
+  const damages: readonly (readonly [name: string, file: string, report: RegExp, how: (file: string) => void])[] = [
+    ['the keys', only(`neap/${series}/facts`), /facts .*does not open/, damage],
+    ['the keys', only(`neap/${series}/files`), /files .*does not open/, damage],
+    [branch_name, only(`neap/${series}/wal/${still.branch_id}`), /the end of its WAL is missing/, rmSync],
+    ['the catalog', only(`archive/${series}-catalog/archive.info`), /archive\.info or its copy is damaged/, damage],
+    ['main', only(`backup/${stanza}/*F/bundle/1`), /checksum invalid: 1/, damage],
+    ['main', only(`backup/${stanza}/backup.info.copy`), /backup\.info or its copy is damaged/, damage],
+    ['main', only(`backup/${stanza}/*F/backup.manifest`), /backup\.manifest or its copy is damaged/, damage],
+    ['main', only(`archive/${stanza}/18-1/*/*`), /WAL is missing: [0-9A-F]{24}/, rmSync],
+  ]
+  const contents = damages.map(([, file]) => readFileSync(file))
+  for (const [, file, , how] of damages) how(file)
+  const bad = await command(['backup', 'verify', '--json'])
+  for (const [index, [, file]] of damages.entries()) writeFileSync(file, contents[index] ?? '')
+  assert.equal(bad.code, 1, bad.stderr)
+  const { verified } = JSON.parse(bad.stdout) as { verified: { name: string; report: string }[] }
+  for (const [name, , report] of damages)
+    assert.match(verified.find((each) => each.name === name)?.report ?? '', report)
+})
+
+/** Changes bytes in the middle of a file. */
+function damage(file: string): void {
   const content = readFileSync(file)
   const middle = content.length >> 1
-  writeFileSync(file, Buffer.concat([content.subarray(0, middle), Buffer.alloc(64), content.subarray(middle + 64)]))
-  const bad = await command(['backup', 'verify', '--json'])
+  for (let at = middle; at < Math.min(middle + 32, content.length); at++) content[at] = (content[at] ?? 0) ^ 0xff
   writeFileSync(file, content)
-  assert.equal(bad.code, 1)
-  const { verified } = JSON.parse(bad.stdout) as { verified: { name: string; is_good: boolean }[] }
-  assert.deepEqual(
-    verified.filter(({ is_good }) => !is_good).map(({ name }) => name),
-    ['main'],
-  )
-})
+}
 
 test('a backup is tried out: recovered and checked beside its branch, and a damaged one is found', async () => {
   const [counted] = (await query(neap, main.uri, HASH)) as { count: number }[]
+  await query(neap, main.uri, 'create database closed')
+  await query(neap, main.uri, 'alter database closed allow_connections false')
+  const [all] = await query<{ count: number }>(
+    neap,
+    main.uri,
+    `select count(*)::int as count from pg_database where not datistemplate`,
+  )
   await saved(main)
   const drill = await command(['backup', 'drill', main.branch_id, '--json'])
   assert.equal(drill.code, 0, drill.stdout + drill.stderr)
-  const good = JSON.parse(drill.stdout) as { row_count: number; tables: number; indexes: number; error: null }
+  const good = JSON.parse(drill.stdout) as Record<'row_count' | 'databases' | 'tables' | 'indexes', number>
   assert.equal(good.row_count, counted?.count)
+  assert.equal(good.databases, all?.count, 'also those that allow no connections')
+  await query(neap, main.uri, 'drop database closed')
   assert.ok(good.tables > 50 && good.indexes > 100, drill.stdout)
   const { project_id, branch_id } = main
   const params = { project_id, branch_id }
@@ -261,6 +295,20 @@ test('a branch with a gap in its WAL is named as lost, and the others are restor
   )
   assert.match(lost[0]?.reason ?? '', /has a gap in its WAL, after [0-9A-F]{24}/)
   assert.ok(stores.some(({ branch_id }) => branch_id === main.branch_id))
+  const alone = await restore(copy, { args: ['--branch', child.branch_id] })
+  await leaveNothing(alone.dataDir)
+  assert.equal(alone.code, 1, 'nothing of what was asked for is there')
+})
+
+test('a directory with other files is not restored to', async () => {
+  const dataDir = newDataDir()
+  writeFileSync(join(dataDir, 'thesis.tex'), 'done')
+  const env = envOf(dataDir, { ...PROGRAM, NEAP_BACKUP_PASSPHRASE: passphrase })
+  const { code, stderr } = await neapRun(['restore', '--from', repository], env)
+  assert.equal(code, 1)
+  assert.match(stderr, /is not empty, it has thesis\.tex: name an empty directory/)
+  assert.deepEqual(readdirSync(dataDir), ['thesis.tex'])
+  rmSync(dataDir, { recursive: true })
 })
 
 test('the backups of a branch that is gone are removed once their time is over', async () => {

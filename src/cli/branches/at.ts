@@ -2,7 +2,7 @@ import { Argument, Command } from 'commander'
 import type { ApiClient, ApiResponse } from '../../client.ts'
 import { AppError, UsageError } from '../../errors.ts'
 import { findDatabase } from '../resolve.ts'
-import { printable, table } from '../table.ts'
+import { printable, printableLines, table } from '../table.ts'
 import { pastMoment, type PastMoment } from '../values.ts'
 import { quiet, timeout, type VerbSession, verb } from '../verb.ts'
 import { problemOf, waitFor } from '../wait.ts'
@@ -123,5 +123,5 @@ function shown({ schema_diff, tables }: Comparison): string {
   ])
   const counts =
     rows.length === 0 ? 'No tables, neither then nor now.' : table(['TABLE', 'ROWS THEN', 'ROWS NOW'], rows)
-  return `${counts}\n\n${schema_diff === '' ? 'The schema was the same.' : schema_diff.trimEnd()}`
+  return `${counts}\n\n${schema_diff === '' ? 'The schema was the same.' : printableLines(schema_diff.trimEnd())}`
 }

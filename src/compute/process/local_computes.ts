@@ -114,9 +114,8 @@ export function localComputes(options: ComputeOptions): Computes {
       configureServer(homeOf(layout, store.id), await configOf(store, spec), fence),
     ...callsOf(groups),
     async stop(store, fence) {
-      const home = homeOf(layout, store.id)
+      const [home, socketDir] = [homeOf(layout, store.id), socketDirOf(layout, store)]
       const server = notedServer(home)
-      const socketDir = socketDirOf(layout, store)
       const progress = await stopServer(home, { fence, seconds: options.stopSeconds, socketDir })
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
