@@ -69,14 +69,6 @@ export interface LostStore extends Omit<StoreToFetch, 'id'> {
   readonly reason: string
 }
 
-/** Errors: UsageError, if a restore of a data directory is not complete. */
-export function requireRestored({ dataDir }: Config): void {
-  if (isUnfinished(dataDir))
-    throw new UsageError(
-      `The restore of ${dataDir} is not complete: run npx neap restore again, or remove that directory.`,
-    )
-}
-
 /** Errors: UsageError, BackupError. */
 export async function restoreMachine(
   config: Config,

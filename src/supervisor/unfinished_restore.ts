@@ -21,6 +21,14 @@ const noteIn = (dataDir: string): string => join(dataDir, 'backup/restoring')
 
 export const isUnfinished = (dataDir: string): boolean => existsSync(noteIn(dataDir))
 
+/** Errors: UsageError, if a restore of a data directory is not complete. */
+export function requireRestored(dataDir: string): void {
+  if (isUnfinished(dataDir))
+    throw new UsageError(
+      `The restore of ${dataDir} is not complete: run npx neap restore again, or remove that directory.`,
+    )
+}
+
 /**
  * Notes that a restore begins, or goes on with the one that was interrupted. Returns its selection. Errors: UsageError,
  * if that was another one.

@@ -45,11 +45,11 @@ import { checkMasterKey } from './master_key.ts'
 import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { ProgressReporter } from './progress.ts'
-import { requireRestored } from './restore_machine.ts'
 import { endStaleParts } from './stale_parts.ts'
 import { stopUnserved } from './stop_unserved.ts'
 import { suspendAll } from './suspend_all.ts'
 import { type Undo, undoAll } from './undo.ts'
+import { requireRestored } from './unfinished_restore.ts'
 
 export interface UpOptions {
   readonly config: Config
@@ -211,7 +211,7 @@ function sayPlainly(storage: CloneMode, walls: string, { config: { dataDir }, pr
 /** Errors: UsageError, before any change. */
 async function refuseBadInput({ config, asked, progress }: UpOptions): Promise<void> {
   checkDataDir(config.dataDir)
-  requireRestored(config)
+  requireRestored(config.dataDir)
   checkRuntimeDir(config.runtimeDir)
   const operators = operatorFiles(config)
   if (operators)

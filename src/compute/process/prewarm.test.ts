@@ -3,7 +3,7 @@ import { existsSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled } from '../../../test/local_host.ts'
-import { until } from '../../../test/processes.ts'
+import { processesOf, until } from '../../../test/processes.ts'
 
 const local = freshHost()
 const { storage, computes, next } = local
@@ -54,6 +54,9 @@ test('a small compute and one without clients read and list nothing', async () =
   await stop()
   ok(!existsSync(listed))
   await local.start(branch, next(), LARGE)
+  // A server that stops before this process has begun lists no blocks.
+  const isLeader = ({ command }: { command: string }) => command.includes('autoprewarm leader')
+  await until('blocks are to be listed', async () => processesOf(local.home(branch)).some(isLeader))
   await stop()
   ok(existsSync(listed))
 
