@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
+import type { EventEmitter } from 'node:events'
 import { after, before, test } from 'node:test'
+import type pg from 'pg'
 import type { ApiResponse } from '../../src/client.ts'
-import { query } from '../clients.ts'
+import { connect, query } from '../clients.ts'
 import { refused, type Request, send } from '../http.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
-import { firstPlace, type Place } from '../project.ts'
+import { enableReplication, firstPlace, type Place } from '../project.ts'
 
 /* An anonymized branch has the data of its parent, masked by rules before a client may enter. */
 
@@ -312,4 +314,25 @@ test('masking reaches what follows a column, and masking again ends the history'
   const { status_message = '' } = await settledAs(place, 'error')
   assert.match(status_message, /SQLSTATE 22P02/)
   assert.doesNotMatch(status_message, /leak|gone/)
+})
+
+test('replication of a masked branch has no value of before', async () => {
+  await enableReplication(neap, main)
+  const [before] = await query<{ lsn: string }>(neap, main.uri, `select pg_current_wal_lsn()::text as lsn`)
+  const { place, operations } = await create(RULES, true)
+  await neap.ended(operations)
+  const client = await connect(neap, place.uri, { replication: 'true' } as pg.ClientConfig)
+  try {
+    const stream = client.query(`START_REPLICATION PHYSICAL ${before?.lsn}`)
+    await assert.rejects(stream, /has already been removed/)
+    const chunks: Buffer[] = []
+    const { connection } = client as unknown as { connection: EventEmitter }
+    connection.on('copyData', ({ chunk }: { chunk: Buffer }) => chunks.push(Buffer.from(chunk)))
+    await client.query(`BASE_BACKUP (CHECKPOINT 'fast', WAL true)`)
+    const files = Buffer.concat(chunks)
+    assert.ok(files.includes('payment') && files.length > 20_000_000, `${files.length} bytes`)
+    for (const value of ['real1', 'Real 1']) assert.equal(files.indexOf(value), -1, value)
+  } finally {
+    await client.end()
+  }
 })
