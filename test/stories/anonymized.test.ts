@@ -318,12 +318,12 @@ test('masking reaches what follows a column, and masking again ends the history'
 
 test('replication of a masked branch has no value of before', async () => {
   await enableReplication(neap, main)
-  const [before] = await query<{ lsn: string }>(neap, main.uri, `select pg_current_wal_lsn()::text as lsn`)
+  const [earlier] = await query<{ lsn: string }>(neap, main.uri, `select pg_current_wal_lsn()::text as lsn`)
   const { place, operations } = await create(RULES, true)
   await neap.ended(operations)
   const client = await connect(neap, place.uri, { replication: 'true' } as pg.ClientConfig)
   try {
-    const stream = client.query(`START_REPLICATION PHYSICAL ${before?.lsn}`)
+    const stream = client.query(`START_REPLICATION PHYSICAL ${earlier?.lsn}`)
     await assert.rejects(stream, /has already been removed/)
     const chunks: Buffer[] = []
     const { connection } = client as unknown as { connection: EventEmitter }
