@@ -252,9 +252,9 @@ test('masking reaches what follows a column, and masking again ends the history'
      insert into acct select 'leak' || i || '@secret.org' from generate_series(1, 300) i;
      create table pay (email text references acct on update cascade);
      insert into pay select email from acct;
-     create table seen (value text);
+     create table noticed (value text);
      create function note() returns trigger language plpgsql as
-       'begin insert into seen values (old.email); return new; end';
+       'begin insert into noticed values (old.email); return new; end';
      create trigger noted after update on pay for each row execute function note();
      create view source as select 'none'::text as email;
      create materialized view early as select email from source;
@@ -277,7 +277,7 @@ test('masking reaches what follows a column, and masking again ends the history'
     place.uri,
     `select (select count(*)::int from pay) as pays, (select count(*)::int from early) as early,
             (select count(*)::int from (select email from pay union all select email from early
-                                        union all select value from seen) found where email like 'leak%') as rows,
+                                        union all select value from noticed) found where email like 'leak%') as rows,
             (select count(*)::int from pg_stats where most_common_vals::text ~ 'leak'
                                                    or histogram_bounds::text ~ 'leak') as statistics`,
   )
