@@ -253,9 +253,9 @@ test('masking reaches what follows a column, and masking again ends the history'
      create table pay (email text references acct on update cascade);
      insert into pay select email from acct;
      create table noticed (value text);
-     create function note() returns trigger language plpgsql as
+     create function notice() returns trigger language plpgsql as
        'begin insert into noticed values (old.email); return new; end';
-     create trigger noted after update on pay for each row execute function note();
+     create trigger noted after update on pay for each row execute function notice();
      create view source as select 'none'::text as email;
      create materialized view early as select email from source;
      create materialized view late as select email from acct;
