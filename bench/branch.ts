@@ -5,7 +5,7 @@
  *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is
  */
 import { execFileSync } from 'node:child_process'
-import { rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, query } from '../test/clients.ts'
 import type { Neap } from '../test/neap.ts'
@@ -81,8 +81,12 @@ async function age(at: Neap, { uri }: Place): Promise<void> {
 /** Clones the files of a parent at rest, and starts a bare Postgres on them. */
 async function bareClone({ branch_id }: Place): Promise<number> {
   const [home, clone] = ['', '-bare'].map((end) => join(dataDir, 'branches', branch_id + end)) as [string, string]
+  // Its history stays where it is.
+  const parts = ['pgdata', 'conf'].map((name) => join(home, name))
   const begun = performance.now()
-  execFileSync('cp', ['-a', '--reflink=auto', home, clone])
+  mkdirSync(clone)
+  chmodSync(clone, 0o711)
+  execFileSync('cp', ['-a', '--reflink=auto', ...parts, clone])
   execFileSync('sync', ['-f', clone])
   const cloned = performance.now() - begun
   const server = await bareStart(dataDir, `${branch_id}-bare`)
