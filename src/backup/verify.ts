@@ -63,12 +63,13 @@ async function hasEqualCopy(repository: Repository, file: string): Promise<boole
 
 /** The first gap in the WAL between the oldest backup and the end; undefined when there is none. */
 async function findGap(repository: Repository, store: string, isPushed: boolean): Promise<string | undefined> {
+  // In this order, WAL that is pushed or removed meanwhile makes no gap.
   const end = await fetchWalEnd(repository, store)
+  const stored = new Set((await listWal(repository, store)).map(({ segment }) => segment))
   // A backup that replays what lies in it is followed by no WAL.
   const first = (await listBackups(repository, store)).find(({ recovery }) => !recovery)
   if (!first) return undefined
   if (isPushed && !end) return 'the end of its WAL is missing'
-  const stored = new Set((await listWal(repository, store)).map(({ segment }) => segment))
   const last = [...stored].sort().at(-1)
   const upto = end ? segmentPosition(end.segment) : last === undefined ? 0 : segmentPosition(last)
   for (let name = first.segment; segmentPosition(name) < upto; name = nextSegment(name))

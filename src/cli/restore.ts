@@ -42,16 +42,20 @@ export function restoreCommand(dataDir: Option, env: NodeJS.ProcessEnv): Command
       const options = { ...accessOf(flags, env), location, passphrase, selection: { series, project, branch, at } }
       const restored = await restoreMachine(loadConfig(flags), options, terminalProgress())
       print(flags.json ? JSON.stringify(restored) : shown(restored))
-      if (restored.stores.length === 0 && restored.lost.length > 0) process.exitCode = 1
+      if (isLost(restored)) process.exitCode = 1
     })
 }
 
-function shown({ hostname, until, stores, lost }: Restored): string {
+/** Whether no branch of those that were asked for is there. */
+const isLost = ({ stores, lost }: Restored): boolean => stores.length === 0 && lost.length > 0
+
+function shown(restored: Restored): string {
+  const { hostname, until, stores, lost } = restored
   const lines = [`The Neap of ${hostname} is restored, as it was at ${moment(until)}: ${stores.length} branches.`]
   for (const { branch_name, branch_id, until: saved } of stores)
     lines.push(`  ${branch_name} (${branch_id}) as of ${moment(saved)}`)
   for (const { branch_name, branch_id, reason } of lost)
     lines.push(`  ${branch_name} (${branch_id}) is lost: ${reason}`)
-  lines.push('Start it with: npx neap up')
+  lines.push(isLost(restored) ? 'No branch is there.' : 'Start it with: npx neap up')
   return lines.join('\n')
 }

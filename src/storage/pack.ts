@@ -31,7 +31,7 @@ interface PackOptions {
   readonly fence: Fence
 }
 
-/** Whether the packed data of a store are there, and they only. */
+/** Whether a store has its packed data, and no data directory. */
 export const isPacked = (home: string): boolean =>
   !existsSync(join(home, 'pgdata')) && existsSync(join(home, PACKED_FILE))
 

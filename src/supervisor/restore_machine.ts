@@ -4,7 +4,7 @@
  */
 import { existsSync, readdirSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve, sep } from 'node:path'
 import type { RepositoryAccess } from '../backup/location.ts'
 import { fetchStore, GapError } from '../backup/fetch_store.ts'
 import { fetchFiles, type FoundSeries, listSeries } from '../backup/installation_files.ts'
@@ -110,10 +110,11 @@ export async function restoreMachine(
 }
 
 /** Names in a data directory before a restore: an image for its stores, and directories that an earlier try made. */
-const PREPARED = /^(image\..*|image|branches|backup|cache|host|logs|parts|pg|removed|root|templates|trash|up\.lock)$/
+const PREPARED =
+  /^(image\..*|image|branches|backup|cache|host|logs|parts|pg|removed|root|templates|trash|up\.lock|lost\+found)$/
 
 /** Errors: UsageError, if Neap has run on a data directory, a restore is complete, or it is used for other things. */
-function requireEmpty({ dataDir, catalogUrl }: Config): void {
+function requireEmpty({ dataDir, runtimeDir, catalogUrl }: Config): void {
   if (catalogUrl !== undefined)
     throw new UsageError('A catalog of your own is restored by its own backups: unset NEAP_CATALOG_URL.')
   const branches = join(dataDir, 'branches')
@@ -122,7 +123,9 @@ function requireEmpty({ dataDir, catalogUrl }: Config): void {
   if (isUsed && !isUnfinished(dataDir))
     throw new UsageError(`${dataDir} has the data of a Neap: name an empty directory with --data-dir.`)
   if (!existsSync(dataDir) || isUnfinished(dataDir)) return
-  const other = readdirSync(dataDir).find((name) => name !== 'lost+found' && !PREPARED.test(name))
+  const runtime = resolve(runtimeDir) + sep
+  const isOther = (name: string) => !PREPARED.test(name) && !runtime.startsWith(join(resolve(dataDir), name) + sep)
+  const other = readdirSync(dataDir).find(isOther)
   if (other !== undefined)
     throw new UsageError(`${dataDir} is not empty, it has ${other}: name an empty directory with --data-dir.`)
 }

@@ -308,7 +308,13 @@ test('a directory with other files is not restored to', async () => {
   assert.equal(code, 1)
   assert.match(stderr, /is not empty, it has thesis\.tex: name an empty directory/)
   assert.deepEqual(readdirSync(dataDir), ['thesis.tex'])
-  rmSync(dataDir, { recursive: true })
+  rmSync(join(dataDir, 'thesis.tex'))
+  // The directories that a refused restore has made, the runtime directory too, do not hinder the next one.
+  for (let time = 0; time < 2; time++) {
+    const again = await neapRun(['restore', '--from', join(elsewhere, 'nothing')], env)
+    assert.match(again.stderr, /There are no backups of a Neap in/)
+  }
+  await leaveNothing(dataDir)
 })
 
 test('the backups of a branch that is gone are removed once their time is over', async () => {
