@@ -26,6 +26,12 @@ const bareAged: number[] = []
 const alone: number[] = []
 const beside: number[] = []
 
+/** Keeps a sample, and tells it: a run lasts long, and may fail near its end. */
+function keep(samples: number[], name: string, ms: number): void {
+  samples.push(ms)
+  console.error(`${name}: ${ms.toFixed(0)} ms`)
+}
+
 const neap = await startWithClones(mib)
 const { data_dir: dataDir } = neap.ready
 let mode = ''
@@ -35,17 +41,17 @@ try {
   await fill(neap, place)
   for (let round = 0; round < rounds; round++) {
     await suspend(neap, place)
-    bare.push(await bareClone(place))
-    rest.push(await branchOnce(neap, place))
+    keep(bare, 'bare', await bareClone(place))
+    keep(rest, 'rest', await branchOnce(neap, place))
     await whileWriting(neap, place, async () => {
-      running.push(await branchOnce(neap, place))
+      keep(running, 'running', await branchOnce(neap, place))
     })
   }
   await age(neap, place)
   for (let round = 0; round < rounds; round++) {
     await suspend(neap, place)
-    bareAged.push(await bareClone(place))
-    aged.push(await branchOnce(neap, place))
+    keep(bareAged, 'bare, aged', await bareClone(place))
+    keep(aged, 'aged', await branchOnce(neap, place))
   }
 } finally {
   await neap.stop()

@@ -172,7 +172,10 @@ async function openStores({ config, leaveRunning, progress }: UpOptions, undo: U
   const warning = await progress.during('mounting the image of the stores', openImage(config.dataDir))
   if (warning) progress.say(warning)
   // In use where computes could not be suspended: the next start finds it mounted.
-  undo.push(async () => leaveRunning || closeImage(config.dataDir))
+  undo.push(async () => {
+    if (leaveRunning || (await progress.during('unmounting the image of the stores', closeImage(config.dataDir)))) return
+    progress.say('The image of the stores is in use and stays mounted. The next start uses it as it is.')
+  })
 }
 
 /** Stops the parts so that no new work begins: first those that take requests, last the worker that suspends. */

@@ -45,19 +45,20 @@ async function keepReserved(device: string): Promise<void> {
   await writeFile(`/sys/block/${basename(device)}/queue/discard_max_bytes`, '0').catch(() => undefined)
 }
 
-const UNMOUNTS = 20
+/** A deletion that an end of Neap leaves running may have files of many extents to remove. */
+const UNMOUNT_WAIT_MS = 30_000
 const UNMOUNT_PAUSE_MS = 50
 
-/** Unmounts the image there. Returns false when it stays in use: a process that was killed is so for a moment. */
+/** Unmounts the image there. Returns false when it stays in use: processes that end, or delete files, are waited for. */
 export async function unmountImage(mountPoint: string): Promise<boolean> {
-  for (let left = UNMOUNTS; ; left--) {
+  for (const until = performance.now() + UNMOUNT_WAIT_MS; ; ) {
     if ((await mountedDevice(mountPoint)) === undefined) return true
     try {
       await runTool('umount', [mountPoint])
       return true
     } catch (error) {
       if (!/busy/.test(messageOf(error))) throw error
-      if (left === 1) return false
+      if (performance.now() > until) return false
     }
     await sleep(UNMOUNT_PAUSE_MS)
   }
