@@ -144,13 +144,20 @@ sub read_control {
   fail($CONTROL);
 }
 
-# clone HOME FENCE UID GID REMOVED FROM RUNS LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM, in which a server may run
-# (RUNS "1"). Live: it does, and `complete` is to complete the copy. SYNC as in sync_home.
+# More CPU time for a clone than this is said of files of many extents. One of 1,600 small files takes a third of it.
+my $SLOW_SECONDS = 0.5;
+
+# clone HOME FENCE UID GID REMOVED FROM RUNS LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM. RUNS: "1" where a server may run
+# in FROM; "spare" for a spare of FROM, for which there is time, and which is not made while a server runs; "" for files that never change.
+# Live: a server runs, and `complete` is to complete the copy. SYNC as in sync_home. The file `slow` in HOME says that the clone was.
 sub clone {
   my ($home, $fence, $uid, $gid, $removed, $from, $runs, $left_out, $cpus, $sync) = @_;
   require Fcntl;
   require IO::Handle;
+  my $is_spare = $runs eq 'spare';
   my ($locks, $state) = begin_copy($home, $fence, $gid, $removed, $runs ? $from : '-');
+  leave('busy') if $is_spare && $state eq 'running';
+  give_way() if $is_spare;
   my $making = "$home/pgdata.making";
   system('rm', '-rf', $making) == 0 or fail($making) if -e $making;
   make_owned($making, $uid, $gid);
@@ -161,13 +168,27 @@ sub clone {
     exit 128 + 1;
   }
   my $control = read_control($top);
-  clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
+  my $is_taken = $state ne 'running' && !$is_spare && take_spare($from, $making, $control);
+  clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus) unless $is_taken;
+  my $seconds = 0;
+  $seconds += $_ for times;
+  write_file("$home/slow", '') if $is_taken || $seconds > $SLOW_SECONDS;
   # Later is too late for a server that runs, whose last checkpoint may be another by now.
   if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }
-  else { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }
-  finish($home, $uid, $gid, $from, $runs, $sync) if $state ne 'running';
+  elsif (!$is_taken) { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }
+  finish($home, $uid, $gid, $from, $runs, $sync, $is_taken) if $state ne 'running';
   unlink "$home/copier", "$from/copies/" . $home =~ s{.*/}{}r;
   leave($state eq 'running' ? 'live' : 'done');
+}
+
+# Moves the spare of FROM into place, unless a server has run in FROM since it was made: each run writes another control file. Its files are
+# their server's from its first start on.
+sub take_spare {
+  my ($from, $making, $control) = @_;
+  my $spare = open_below(open_tree($from), 'spare/pgdata', Fcntl::O_DIRECTORY()) or return 0;
+  my $file = open_below($spare, $CONTROL) or return 0;
+  sysread($file, my $found, $CONTROL_BYTES) // fail("$from/spare/pgdata");
+  return $found eq $control && rename("$from/spare/pgdata", $making);
 }
 
 # complete HOME FENCE UID GID FROM SYNC END TIMELINE SUBSCRIBED: completes the clone of a running server, which has written its WAL up to
@@ -178,12 +199,12 @@ sub complete {
   require IO::Handle;
   enter($home, $fence);
   leave('gone') unless -d "$home/pgdata.making";
-  finish($home, $uid, $gid, $from, 1, $sync, $end, $timeline, $subscribed);
+  finish($home, $uid, $gid, $from, 1, $sync, 0, $end, $timeline, $subscribed);
   leave('done');
 }
 
 sub finish {
-  my ($home, $uid, $gid, $from, $runs, $sync, $end, $timeline, $subscribed) = @_;
+  my ($home, $uid, $gid, $from, $runs, $sync, $has_wal, $end, $timeline, $subscribed) = @_;
   my $making = "$home/pgdata.making";
   my $control = read_control(open_tree($making));
   my $wal = open_below(open_tree("$from/pgdata"), 'pg_wal', Fcntl::O_DIRECTORY()) // fail("$from/pgdata/pg_wal");
@@ -214,7 +235,7 @@ sub finish {
     # The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
     my $last = $state == $SHUT_DOWN ? segment_name($tli, $field->('checkpoint', 'Q') + 512) : undef;
     my $here = '/proc/self/fd/' . fileno $wal;
-    for my $name (grep { /^[0-9A-F]{24}$/ } map { substr $_, 1 + length $here } files_in($here)) {
+    for my $name ($has_wal ? () : grep { /^[0-9A-F]{24}$/ } map { substr $_, 1 + length $here } files_in($here)) {
       next unless $is_backup || $name ge $first && (!defined $last || $name le $last);
       clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid);
     }

@@ -29,6 +29,7 @@ import { startRetentionLoop } from '../loops/retention.ts'
 import { startSizeLimitLoop } from '../loops/size_limits.ts'
 import { register, startHeartbeat } from '../loops/heartbeat.ts'
 import { startDrillLoop } from '../loops/drills.ts'
+import { startSpareLoop } from '../loops/spares.ts'
 import { startHistoryLoop } from '../loops/history.ts'
 import { startIdleLoop } from '../loops/idle.ts'
 import { startImageLoop } from '../loops/image.ts'
@@ -155,6 +156,7 @@ async function startLoops(worker: WorkerContext): Promise<readonly Loop[]> {
     startWalHistoryLoop(worker),
     startBackupLoop(worker),
     startDrillLoop(worker),
+    startSpareLoop(worker),
     startNoticeLoop(worker),
     startExpiryLoop(worker),
     startSnapshotLoop(worker),

@@ -9,6 +9,7 @@ import { recoveryEnd } from '../postgres/control_file.ts'
 import { lsnText, nextSegment, segmentAt, segmentPosition } from '../postgres/wal.ts'
 import { fillDataDirectory, type FillOptions } from './clone.ts'
 import type { RunningParent } from './parent_session.ts'
+import { removeSpare } from './spare.ts'
 
 /** A base leads to any position from `lsn` on, with the WAL from `segment` on. */
 export interface MadeBase {
@@ -16,6 +17,8 @@ export interface MadeBase {
   readonly started_at: string
   readonly lsn: string
   readonly segment: string
+  /** Clones of it take long: its files have many extents. */
+  readonly is_slow: boolean
 }
 
 export const baseOf = (home: string, number: number): string => join(home, 'bases', String(number))
@@ -54,7 +57,7 @@ export async function makeBase(
   }
   try {
     const started_at = await readFile(sinceOf(base), 'utf8')
-    return { ...(await readBase(join(base, 'pgdata'))), started_at }
+    return { ...(await readBase(join(base, 'pgdata'))), started_at, is_slow: existsSync(join(base, 'slow')) }
   } catch (error) {
     await removeBase(home, number)
     throw error
@@ -64,6 +67,7 @@ export async function makeBase(
 /** Removes all bases of a store, also one that is being made. */
 export async function removeBases(home: string): Promise<void> {
   for (const path of [join(home, 'bases'), unfinishedBaseOf(home)]) await rm(path, { recursive: true, force: true })
+  await removeSpare(home)
 }
 
 /** Removes a base, first its name: a copy of it that finds it by its name at its end has missed no file. */
@@ -75,6 +79,8 @@ export async function removeBase(home: string, number: number): Promise<void> {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   })
   await rm(removed, { recursive: true, force: true })
+  // Spares are looked after as long as there are bases.
+  if ((await readdir(join(home, 'bases')).catch(() => [])).length === 0) await removeSpare(home)
 }
 
 type Reach = Pick<MadeBase, 'lsn' | 'segment'>

@@ -36,6 +36,7 @@ import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
 import { requireCopyRoom } from './copy_room.ts'
 import { inheritPassword } from './password_note.ts'
 import { noteRecovery, placeWal, type ReplayPlan } from './replay.ts'
+import { takeSpare } from './spare.ts'
 import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
 
 /** The copier's input, as JSON on its standard input, since a list of processes must not show the password. */
@@ -49,6 +50,8 @@ export interface CopyPlan {
   readonly parent?: RunningParent | undefined
   /** The WAL that its first start is to replay; absent for a copy of the source as it is. */
   readonly replay?: ReplayPlan | undefined
+  /** Makes a spare of the source (spare.ts). */
+  readonly isSpare?: boolean
 }
 
 async function main(): Promise<void> {
@@ -94,7 +97,7 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   const subscribed =
     running && parent
       ? await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
-      : await copyAtRest(source, target)
+      : (replay && takeSpare(from, making)) || (await copyAtRest(source, target))
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
     // Files that vanish are left out of a copy.

@@ -27,6 +27,7 @@ import { cloneModeOf } from './report.ts'
 import { notedRecovery } from './replay.ts'
 import { measureSpace } from './space.ts'
 import type { HistoryPart, Restoration, RunningCopies, Storage, StoreRef } from './storage.ts'
+import { tendSpares } from './tend_spares.ts'
 import { archiveWal, removeArchived } from './wal_archive.ts'
 
 /** The progress of a copy is told so often. */
@@ -117,6 +118,7 @@ export function localStorage(options: HostOptions): Storage {
       const pgdata = join(baseOf(home, base.number), 'pgdata')
       return { ...made, bytes: isShared ? 0 : (await measureDataDirectory(pgdata)).bytes }
     },
+    tendSpares: ({ id }, wanted) => tendSpares(homeOf(layout, id), wanted, copyOptions(id)),
     list: () => storedIds(layout),
     visit: (visit) => visitStores(layout, visit),
     ownerOf: async ({ id }) => (await stat(join(homeOf(layout, id), 'pgdata')).catch(() => undefined))?.uid,

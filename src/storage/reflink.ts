@@ -58,7 +58,10 @@ export async function cloneDataDirectory(plan: CopyPlan, options: FillOptions): 
 /** Resolves when no clone that this process makes fills a home; undefined when there is none. */
 export const cloneEnd = (home: string): Promise<unknown> | undefined => clones.get(home)?.catch(() => undefined)
 
-async function makeClone({ home, from, owner, parent }: CopyPlan, { removed, fence }: FillOptions): Promise<Progress> {
+async function makeClone(
+  { home, from, owner, parent, isSpare }: CopyPlan,
+  { removed, fence }: FillOptions,
+): Promise<Progress> {
   const as = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
   const sync = (await statfs(dirname(home))).type === XFS ? 'log' : 'all'
   const cpus = String(Math.min(MAX_CPUS, availableParallelism()))
@@ -68,7 +71,8 @@ async function makeClone({ home, from, owner, parent }: CopyPlan, { removed, fen
   try {
     if (opened && bytesToReplay(join(from, 'pgdata')) > MAX_REPLAY_BYTES)
       await opened.then((client) => client && unlessLost(client.query('checkpoint')))
-    const outcome = await effect(['clone', ...at, removed, from, parent ? '1' : '', LEFT_OUT_OF_CLONES, cpus, sync])
+    const runs = isSpare ? 'spare' : parent ? '1' : ''
+    const outcome = await effect(['clone', ...at, removed, from, runs, LEFT_OUT_OF_CLONES, cpus, sync])
     if (outcome !== 'live') return progressOf(outcome)
     const client = await opened
     const end = client && (await unlessLost(endOfWal(client)))

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { withTimeout } from '../race.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import { unfinishedBaseOf } from './base.ts'
+import { unfinishedSpareOf } from './spare.ts'
 import type { StoreRef } from './storage.ts'
 import { fenceText, runEffect } from '../host/effect.ts'
 import { spawnGivingWay } from '../host/give_way.ts'
@@ -121,7 +122,9 @@ export async function expireRemovalNotes(layout: Layout): Promise<void> {
 export async function endCopies(layout: Layout): Promise<void> {
   for await (const id of namesIn(layout.branches)) {
     const home = homeOf(layout, id)
-    for (const filled of [home, unfinishedBaseOf(home)]) {
+    const filling = [home, unfinishedBaseOf(home), unfinishedSpareOf(home)]
+    for await (const base of namesIn(join(home, 'bases'))) filling.push(unfinishedSpareOf(join(home, 'bases', base)))
+    for (const filled of filling) {
       if (!existsSync(join(filled, 'copier'))) continue
       await runEffect(['end', filled])
       await waitStopped(filled, 2)

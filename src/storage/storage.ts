@@ -5,6 +5,7 @@ import type { ReplayTarget } from './replay.ts'
 import type { TendedImage } from './image/tend.ts'
 import type { CloneMode } from './report.ts'
 import type { MeasuredSpace, StoresOfProject } from './space.ts'
+import type { WantedSpares } from './tend_spares.ts'
 import type { ArchivedWal } from './wal_archive.ts'
 
 /** A store for its host. `number` is unique for ever within one catalog. */
@@ -109,6 +110,11 @@ export interface Storage {
     store: Pick<StoreRef, 'id' | 'number'>,
     base: { number: number; now: string },
   ): Promise<(MadeBase & { readonly bytes: number }) | 'pending'>
+  /**
+   * Makes clones ahead of a store's data at rest, and of its latest base, where they are wanted, and removes the others.
+   * `pending`: call again.
+   */
+  tendSpares(store: Pick<StoreRef, 'id'>, wanted: WantedSpares): Promise<Progress>
   /** Removes a base of a store, and its WAL from one segment on and before another. Returns the bytes of the WAL. */
   removeHistory(storeId: string, part: HistoryPart): Promise<number>
   /** The ids of all stores here. */

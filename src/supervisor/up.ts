@@ -173,7 +173,8 @@ async function openStores({ config, leaveRunning, progress }: UpOptions, undo: U
   if (warning) progress.say(warning)
   // In use where computes could not be suspended: the next start finds it mounted.
   undo.push(async () => {
-    if (leaveRunning || (await progress.during('unmounting the image of the stores', closeImage(config.dataDir)))) return
+    if (leaveRunning || (await progress.during('unmounting the image of the stores', closeImage(config.dataDir))))
+      return
     progress.say('The image of the stores is in use and stays mounted. The next start uses it as it is.')
   })
 }

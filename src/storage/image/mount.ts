@@ -51,7 +51,7 @@ const UNMOUNT_PAUSE_MS = 50
 
 /** Unmounts the image there. Returns false when it stays in use: processes that end, or delete files, are waited for. */
 export async function unmountImage(mountPoint: string): Promise<boolean> {
-  for (const until = performance.now() + UNMOUNT_WAIT_MS; ; ) {
+  for (const until = performance.now() + UNMOUNT_WAIT_MS; ;) {
     if ((await mountedDevice(mountPoint)) === undefined) return true
     try {
       await runTool('umount', [mountPoint])

@@ -1,0 +1,48 @@
+/**
+ * Spares: clones of files that stay as they are, made before one is asked for. The time of a clone grows with the
+ * extents of its files, of which a branch has one for each page after long random updates; a spare is renamed. A base
+ * has one in its directory, and a store at rest in its home: the next clone of either takes it (clone.pl, copier.ts).
+ */
+import { existsSync, renameSync } from 'node:fs'
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+
+/** The spare of a base or of a store's data. */
+export const spareOf = (directory: string): string => join(directory, 'spare')
+
+/** The spare that is being made. */
+export const unfinishedSpareOf = (directory: string): string => join(directory, 'spare.making')
+
+const controlOf = (directory: string): string => join(directory, 'pgdata', 'global/pg_control')
+
+/** Whether a spare has the data of its source. Each run of a server writes another control file. */
+export async function isCurrent(spare: string, source: string): Promise<boolean> {
+  const [then, now] = await Promise.all(
+    [spare, source].map((place) => readFile(controlOf(place)).catch(() => undefined)),
+  )
+  return then !== undefined && now !== undefined && then.equals(now)
+}
+
+/** Removes the spare of a base or of a store's data, also one that is being made. */
+export async function removeSpare(directory: string): Promise<void> {
+  for (const path of [spareOf(directory), unfinishedSpareOf(directory)]) await discardSpare(path)
+}
+
+/** The control file goes first: a spare without one is not taken. */
+export async function discardSpare(path: string): Promise<void> {
+  await rm(controlOf(path), { force: true })
+  await rm(path, { recursive: true, force: true })
+}
+
+/** Moves the spare of a base into place. Returns whether there was one. */
+export function takeSpare(base: string, place: string): boolean {
+  if (!existsSync(controlOf(spareOf(base)))) return false
+  try {
+    renameSync(join(spareOf(base), 'pgdata'), place)
+    return true
+  } catch (error) {
+    // Another clone has taken it.
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}

@@ -1,0 +1,121 @@
+import { deepEqual, equal, ok } from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { existsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
+import { mountXfs, withoutMounts } from '../../test/small_disk.ts'
+import { segmentPosition } from '../postgres/wal.ts'
+import { baseOf } from './base.ts'
+import { spareOf } from './spare.ts'
+import type { StoreRef } from './storage.ts'
+
+const CANNOT = withoutMounts() || (spawnSync('mkfs.xfs', ['-V']).error ? 'mkfs.xfs is not installed' : false)
+const MEBIBYTES = 3_000
+const local = freshHost()
+const { storage, computes, next, home } = local
+let unmount: (() => void) | undefined
+
+before(async () => {
+  if (CANNOT) return
+  unmount = mountXfs(local.options.dataDir, join(local.base, 'image'), MEBIBYTES)
+  await storage.prepare(PG_VERSION)
+})
+after(() => local.dispose(unmount))
+
+/** A store at rest with one row. */
+async function newStore(name: string): Promise<StoreRef> {
+  const store = local.branch(name)
+  await settled(() => storage.create(store, next()))
+  await run(store, 'create table item as select 1 as number')
+  return store
+}
+
+/** Starts a server for one statement. */
+async function run(store: StoreRef, statement: string): Promise<object[]> {
+  const { address } = await local.start(store, next())
+  const rows = await query(address, statement)
+  await settled(() => computes.stop(store, next()))
+  return rows
+}
+
+const spareOfData = { base: undefined, ofData: true }
+const makeSpare = (store: StoreRef) => settled(() => storage.tendSpares(store, spareOfData))
+const hasSpare = (directory: string): boolean => existsSync(join(spareOf(directory), 'pgdata'))
+const inodeOf = (directory: string): number => statSync(join(directory, 'pgdata/global/pg_control')).ino
+
+async function cloneOf(parent: StoreRef, name: string): Promise<StoreRef> {
+  const child = local.branch(name)
+  await settled(() => storage.clone(child, parent, next()))
+  return child
+}
+
+const NUMBERS = 'select number from item order by 1'
+
+test(
+  'a clone takes the spare of a parent at rest, and the next one is a clone of the parent',
+  { skip: CANNOT },
+  async () => {
+    const parent = await newStore('parent')
+    await makeSpare(parent)
+    const spare = inodeOf(spareOf(home(parent)))
+    const [first, second] = [await cloneOf(parent, 'first'), await cloneOf(parent, 'second')]
+    equal(inodeOf(home(first)), spare)
+    equal(hasSpare(home(parent)), false)
+    await run(first, 'insert into item values (2)')
+    deepEqual(await run(first, NUMBERS), [{ number: 1 }, { number: 2 }])
+    for (const store of [second, parent]) deepEqual(await run(store, NUMBERS), [{ number: 1 }])
+  },
+)
+
+test('a spare from before the last run of the parent is not taken, and is made anew', { skip: CANNOT }, async () => {
+  const parent = await newStore('changed')
+  await makeSpare(parent)
+  await run(parent, 'insert into item values (2)')
+  const child = await cloneOf(parent, 'changed-child')
+  ok(hasSpare(home(parent)), 'the spare was taken')
+  deepEqual(await run(child, NUMBERS), [{ number: 1 }, { number: 2 }])
+  await makeSpare(parent)
+  const later = await cloneOf(parent, 'changed-later')
+  equal(hasSpare(home(parent)), false)
+  deepEqual(await run(later, NUMBERS), [{ number: 1 }, { number: 2 }])
+})
+
+test('no spare is made of data that a server writes, and one that is not wanted goes', { skip: CANNOT }, async () => {
+  const parent = await newStore('running')
+  await makeSpare(parent)
+  await local.start(parent, next())
+  for (let tries = 0; tries < 3; tries++) equal(await storage.tendSpares(parent, spareOfData), 'pending')
+  equal(await storage.tendSpares(parent, { base: undefined, ofData: false }), 'done')
+  equal(existsSync(spareOf(home(parent))), false)
+  await settled(() => computes.stop(parent, next()))
+})
+
+test('a restore takes the spare of its base', { skip: CANNOT }, async () => {
+  const store = await newStore('based')
+  const { address } = await local.start(store, next())
+  let made = await storage.makeBase(store, { number: 1, now: new Date().toISOString() })
+  while (made === 'pending') made = await storage.makeBase(store, { number: 1, now: new Date().toISOString() })
+  const { segment } = made
+  await query(address, 'insert into item values (2)')
+  const moment = new Date().toISOString()
+  await query(address, 'insert into item values (3)')
+  await settled(() => storage.tendSpares(store, { base: 1, ofData: false }))
+  const base = baseOf(home(store), 1)
+  ok(hasSpare(base))
+  const restoration = {
+    target: { timestamp: moment },
+    base: { storeId: store.id, number: 1 },
+    stores: [{ id: store.id, first: segment }],
+    from: segmentPosition(segment),
+    upto: undefined,
+  }
+  for (const name of ['restored', 'restored-again']) {
+    const child = local.branch(name)
+    await settled(() => storage.restore(child, restoration, next()))
+    equal(hasSpare(base), false)
+    deepEqual(await run(child, NUMBERS), [{ number: 1 }, { number: 2 }])
+  }
+  await storage.removeHistory(store.id, { base: 'all', from: undefined, before: undefined })
+  await settled(() => computes.stop(store, next()))
+})
