@@ -5,8 +5,9 @@
  *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is
  */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, query } from '../test/clients.ts'
 import type { Neap } from '../test/neap.ts'
 import { firstPlace, type Place, suspend } from '../test/project.ts'
@@ -15,6 +16,8 @@ import { startWithClones } from './load/clones.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
+/** No longer is waited for a clone that is made ahead. */
+const MOST_MS = 60_000
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 
@@ -22,6 +25,8 @@ const bare: number[] = []
 const rest: number[] = []
 const running: number[] = []
 const aged: number[] = []
+const agedAtOnce: number[] = []
+const ahead: number[] = []
 const bareAged: number[] = []
 const alone: number[] = []
 const beside: number[] = []
@@ -50,8 +55,10 @@ try {
   await age(neap, place)
   for (let round = 0; round < rounds; round++) {
     await suspend(neap, place)
-    keep(bareAged, 'bare, aged', await bareClone(place))
+    keep(ahead, 'made ahead', await spareOf(place))
     keep(aged, 'aged', await branchOnce(neap, place))
+    keep(agedAtOnce, 'aged, at once', await branchOnce(neap, place))
+    keep(bareAged, 'bare, aged', await bareClone(place))
   }
 } finally {
   await neap.stop()
@@ -101,6 +108,14 @@ async function bareClone({ branch_id }: Place): Promise<number> {
   return cloned + server.ms
 }
 
+/** Waits until Neap has made a clone ahead, which it does where clones take long. */
+async function spareOf({ branch_id }: Place): Promise<number> {
+  const begun = performance.now()
+  const spare = join(dataDir, 'branches', branch_id, 'spare/pgdata/global/pg_control')
+  while (mode !== 'copy' && !existsSync(spare) && performance.now() - begun < MOST_MS) await sleep(100)
+  return performance.now() - begun
+}
+
 async function branchOnce(at: Neap, place: Place): Promise<number> {
   const params = { project_id: place.project_id }
   const begun = performance.now()
@@ -130,9 +145,7 @@ async function whileWriting(at: Neap, { uri }: Place, work: () => Promise<void>)
       samples.push(performance.now() - begun)
     }
   })()
-  await new Promise((resolve) => {
-    setTimeout(resolve, 1_000)
-  })
+  await sleep(1_000)
   samples = beside
   await work()
   isOver = true
@@ -145,12 +158,13 @@ report(
   'branch',
   [
     `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
-    `aged: after ${agedSeconds} s of updates of random rows`,
+    `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead; at once: just after that`,
+    'made ahead: from the end of the suspend to that clone, or of none after a minute',
     'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
     'alone, beside: a commit of one row in the parent, without and while a branch is made',
     `branches are made by ${mode}`,
   ],
-  { bare, rest, running, bareAged, aged, alone, beside },
+  { bare, rest, running, bareAged, 'made ahead': ahead, aged, 'aged, at once': agedAtOnce, alone, beside },
   [
     { what: 'rest / bare, medians', value: median(rest) / median(bare), most: 2, unit: '×' },
     { what: 'rest p50', value: median(rest), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
