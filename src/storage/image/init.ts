@@ -94,18 +94,12 @@ async function bytesIn(place: ImagePlace): Promise<number> {
   return Number(/(\d+)\ttotal/.exec(lines)?.[1] ?? 0)
 }
 
-/** Files of one allocation group are cloned one after the other: a large branch is to lie in several. */
-const GROUP_BYTES = 2 ** 30
-/** What mkfs.xfs gives small filesystems, and so many that a mount does not notice. */
-const [MIN_GROUPS, MAX_GROUPS] = [4, 256]
-
 async function make({ making, makingMount }: ImagePlace, bytes: number, owner: Owner): Promise<void> {
   await (await open(making, 'wx', 0o600)).close()
   await extend(making, bytes)
   // -K: without discards, which would give the reserved blocks back. Reverse mappings make clones of many extents four
   // times as slow, and serve a scrub of a mounted filesystem only.
-  const groups = Math.min(MAX_GROUPS, Math.max(MIN_GROUPS, Math.floor(bytes / GROUP_BYTES)))
-  await runTool('mkfs.xfs', ['-q', '-K', '-m', 'reflink=1,rmapbt=0', '-d', `agcount=${groups}`, making])
+  await runTool('mkfs.xfs', ['-q', '-K', '-m', 'reflink=1,rmapbt=0', making])
   await mkdir(makingMount, { mode: 0o711 })
   await mountImage(making, makingMount)
   await chmod(makingMount, 0o711)
