@@ -123,41 +123,38 @@ export async function loseHistory(tx: Db, storeId: string, firstSegment: string)
 
 /**
  * @param base.bytes the bytes that it takes beside its store
- * @param base.is_slow clones of it take long
  * @returns when it was made; undefined if it is recorded already, or its store is gone
  */
 export async function insertBase(
   db: Db,
   storeId: string,
-  base: Omit<Base, 'made_at' | 'is_cut'> & { bytes: number; is_slow: boolean },
+  base: Omit<Base, 'made_at' | 'is_cut'> & { bytes: number },
 ): Promise<string | undefined> {
-  const { number, started_at, lsn, segment, bytes, is_slow } = base
+  const { number, started_at, lsn, segment, bytes } = base
   const row = await db.row<{ made_at: string }>(sql`
-    insert into base (store_id, number, started_at, made_at, lsn, segment, bytes, is_slow)
-    select id, ${number}, ${started_at}::timestamptz, clock_timestamp(), ${lsn}::pg_lsn, ${segment}, ${bytes},
-           ${is_slow}
+    insert into base (store_id, number, started_at, made_at, lsn, segment, bytes)
+    select id, ${number}, ${started_at}::timestamptz, clock_timestamp(), ${lsn}::pg_lsn, ${segment}, ${bytes}
       from store where id = ${storeId}
     on conflict do nothing returning made_at`)
   return row?.made_at
 }
 
-/** A store with bases whose clones take long. */
+/** A store whose clones take long. */
 export interface SlowStore {
   readonly id: string
-  /** The number of its latest base, and whether clones of that one take long. */
-  readonly base: number
-  readonly is_slow: boolean
   readonly is_running: boolean
+  /** The number of its latest base. */
+  readonly base: number | null
 }
 
-/** The stores of a host with bases whose clones take long. */
+/** The stores of a host whose clones take long, and of which clones are made: default branches and parents. */
 export function listSlowStores(db: Db, hostId: string): Promise<SlowStore[]> {
   return db.rows(sql`
-    select s.id, l.number as base, l.is_slow,
-           exists (select from compute c where c.store_id = s.id and c.ended_at is null) as is_running
-      from (select distinct store_id from base where is_slow) b
-      join store s on s.id = b.store_id and s.host_id = ${hostId} and s.state = 'ready'
-      cross join lateral (select number, is_slow from base where store_id = s.id order by number desc limit 1) l
+    select s.id, exists (select from compute c where c.store_id = s.id and c.ended_at is null) as is_running,
+           (select max(number) from base where store_id = s.id) as base
+      from store s join branch b on b.store_id = s.id
+     where s.host_id = ${hostId} and s.is_slow and s.state = 'ready'
+       and (b.is_default or exists (select from store c where c.parent_id = s.id))
      order by s.number`)
 }
 

@@ -85,10 +85,10 @@ interface MeasuredSize {
 const BYTES_MINUTES = 5
 
 /**
- * Records the size of a store; undefined when it could not be measured: then the last one remains. Skips a branch that
- * a step has locked.
+ * Records the size of a store, and whether clones of it take long. Without a size, which could not be measured, the
+ * last one remains. Skips a branch that a step has locked.
  */
-export async function setMeasured(db: Db, id: string, size: MeasuredSize | undefined): Promise<void> {
+export async function setMeasured(db: Db, id: string, size: MeasuredSize | undefined, isSlow = false): Promise<void> {
   const { bytes, logicalBytes, isWhole } = size ?? { bytes: 0, logicalBytes: 0, isWhole: false }
   await db.rows(sql`
     with measured as (
@@ -103,7 +103,7 @@ export async function setMeasured(db: Db, id: string, size: MeasuredSize | undef
            counted_history_bytes = case when counts then s.history_bytes + (
                                           select coalesce(sum(bytes), 0)::int8 from base where store_id = s.id)
                                         else s.counted_history_bytes end,
-           measured_at = clock_timestamp()
+           is_slow = ${isSlow}, measured_at = clock_timestamp()
       from (select ${size !== undefined} and not exists (
               select from store o join compute c on c.store_id = o.id and c.ended_at is null
                 join storage_size z on z.branch_id = o.branch_id

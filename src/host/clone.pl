@@ -10,8 +10,6 @@ my ($FICLONE, $FSGETXATTR) = (0x40049409, 0x801c581f);
 my ($CONTROL, $CONTROL_BYTES) = ('global/pg_control', 8192);
 my $SEGMENT_BYTES = 1 << 24;
 my ($CHUNK_FILES, $CHUNK_BYTES) = (32, 1 << 16);
-# Fewer bytes have few extents.
-my $LARGE_BYTES = 1 << 20;
 my $RELATION = qr{^(global|base/\d+)/\d+(_[a-z]+)?(\.\d+)?$};
 # States of a cluster in pg_control.h.
 my ($SHUT_DOWN, $SHUT_DOWN_IN_RECOVERY, $IN_RECOVERY, $IN_PRODUCTION) = (1, 2, 5, 6);
@@ -66,8 +64,7 @@ sub write_new {
   return $file;
 }
 
-# Clones a tree, its files in CPUS processes. LEFT_OUT: a pattern of paths. Files that vanish meanwhile are left out. Returns the extents of
-# large files, where the filesystem tells.
+# Clones a tree, its files in CPUS processes. LEFT_OUT: a pattern of paths. Files that vanish meanwhile are left out.
 sub clone_tree {
   my ($source, $target, $uid, $gid, $left_out, $cpus) = @_;
   my ($top, @work) = open_tree($source);
@@ -90,48 +87,32 @@ sub clone_tree {
   }
   # Each takes the next piece of work when it has done the last: one file may take as long as all others.
   pipe(my $next, my $queue) or fail('pipe');
-  pipe(my $counted, my $counts) or fail('pipe');
-  my @helpers = map { my $pid = fork // fail('fork'); $pid or take_work($top, $next, $queue, $counts, $target, $uid, $gid, \@work); $pid } 2 .. $cpus;
+  my @helpers = map { my $pid = fork // fail('fork'); $pid or take_work($top, $next, $queue, $target, $uid, $gid, \@work); $pid } 2 .. $cpus;
   syswrite $queue, pack('N', $_) for 0 .. $#work;
   close $queue;
-  close $counts;
-  my $extents = clone_pieces($top, $next, $target, $uid, $gid, \@work);
+  clone_pieces($top, $next, $target, $uid, $gid, \@work);
   for my $pid (@helpers) { waitpid $pid, 0; exit(($? >> 8) || 128) if $? }
-  while (sysread($counted, my $count, 4)) { $extents += unpack 'N', $count }
-  return $extents;
 }
 
 sub take_work {
-  my ($top, $next, $queue, $counts, @more) = @_;
+  my ($top, $next, $queue, @more) = @_;
   close $queue;
-  syswrite $counts, pack('N', clone_pieces($top, $next, @more));
+  clone_pieces($top, $next, @more);
   exit 0;
 }
 
 sub clone_pieces {
   my ($top, $next, $target, $uid, $gid, $work) = @_;
-  my $extents = 0;
   while (sysread($next, my $number, 4)) {
     my ($below, @names) = @{$work->[unpack 'N', $number]};
     my $directory = length $below ? open_below($top, $below, Fcntl::O_DIRECTORY()) // next : $top;
     # A name that is relative to it is found sooner than through /proc.
     chdir $directory or fail("$target/$below");
-    for (@names) {
-      my $file = clone_file(undef, $_, "$target/" . (length $below ? "$below/$_" : $_), $uid, $gid) or next;
-      $extents += extents_of($file) if -s $file > $LARGE_BYTES;
-    }
+    clone_file(undef, $_, "$target/" . (length $below ? "$below/$_" : $_), $uid, $gid) for @names;
   }
-  return $extents;
 }
 
-# The extents of an open file, where the filesystem tells (struct fsxattr in linux/fs.h); else 0.
-sub extents_of {
-  my ($file) = @_;
-  my $attributes = "\0" x 28;
-  return ioctl($file, $FSGETXATTR, $attributes) ? (unpack 'L3', $attributes)[2] : 0;
-}
-
-# Clones a file of an open directory; undef: of the working directory. Returns the open file, or 0 where there is none.
+# Clones a file of an open directory; undef: of the working directory. Returns whether the file was there.
 sub clone_file {
   my ($directory, $name, $target, $uid, $gid) = @_;
   my $place = $directory ? '/proc/self/fd/' . fileno($directory) . "/$name" : $name;
@@ -139,7 +120,7 @@ sub clone_file {
   return 0 unless -f $from;
   my $to = create_file($target, $uid, $gid);
   clone_into($from, $to, $target) if -s _;
-  return $from;
+  return 1;
 }
 
 sub make_owned {
@@ -163,12 +144,9 @@ sub read_control {
   fail($CONTROL);
 }
 
-# A clone is slow whose large files have more extents than this, which XFS tells, or that takes so much CPU time: ten times that of 1,600 files.
-my ($SLOW_EXTENTS, $SLOW_SECONDS) = (4000, 1);
-
 # clone HOME FENCE UID GID REMOVED FROM RUNS LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM. RUNS: "1" where a server may run
 # in FROM; "spare" for a spare of FROM, for which there is time, and which is not made while a server runs; "" for files that never change.
-# Live: a server runs, and `complete` is to complete the copy. SYNC as in sync_home. The file `slow` in HOME says that the clone was.
+# Live: a server runs, and `complete` is to complete the copy. SYNC as in sync_home.
 sub clone {
   my ($home, $fence, $uid, $gid, $removed, $from, $runs, $left_out, $cpus, $sync) = @_;
   require Fcntl;
@@ -188,10 +166,7 @@ sub clone {
   }
   my $control = read_control($top);
   my $is_taken = $state ne 'running' && !$is_spare && take_spare($from, $making, $control);
-  my $extents = $is_taken ? 0 : clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
-  my $seconds = 0;
-  $seconds += $_ for times;
-  write_file("$home/slow", '') if $is_taken || $extents > $SLOW_EXTENTS || $seconds > $SLOW_SECONDS;
+  clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus) unless $is_taken;
   # Later is too late for a server that runs, whose last checkpoint may be another by now.
   if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }
   elsif (!$is_taken) { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }
@@ -208,6 +183,30 @@ sub take_spare {
   my $file = open_below($spare, $CONTROL) or return 0;
   sysread($file, my $found, $CONTROL_BYTES) // fail("$from/spare/pgdata");
   return $found eq $control && rename("$from/spare/pgdata", $making);
+}
+
+# A clone of more extents takes half as long again as one of a new branch. A file of fewer bytes has few of them.
+my ($MANY_EXTENTS, $LARGE_BYTES) = (4000, 1 << 20);
+
+# extents HOME: stale if the large files in pgdata have many extents, as far as the filesystem tells (struct fsxattr in linux/fs.h).
+sub count_extents {
+  my ($home) = @_;
+  require Fcntl;
+  my $top = open_below(open_tree($home), 'pgdata/base', Fcntl::O_DIRECTORY()) // leave('gone');
+  my $extents = 0;
+  for my $database (map { s{.*/}{}r } files_in('/proc/self/fd/' . fileno $top)) {
+    my $directory = open_below($top, $database, Fcntl::O_DIRECTORY()) or next;
+    chdir $directory or next;
+    opendir(my $names, '.') or next;
+    while (defined(my $name = readdir $names)) {
+      lstat $name or next;
+      next unless -f _ && -s _ > $LARGE_BYTES;
+      sysopen(my $file, $name, Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK()) or next;
+      my $attributes = "\0" x 28;
+      $extents += (unpack 'L3', $attributes)[2] if ioctl($file, $FSGETXATTR, $attributes);
+    }
+  }
+  leave($extents > $MANY_EXTENTS ? 'stale' : 'done');
 }
 
 # complete HOME FENCE UID GID FROM SYNC END TIMELINE SUBSCRIBED: completes the clone of a running server, which has written its WAL up to

@@ -24,7 +24,9 @@ export function startMeasureLoop(context: WorkerContext): Loop {
       log.debug({ err: error, store: id }, 'could not measure a store')
       return undefined
     })
-    await setMeasured(catalog, id, size)
+    const isSlow = await storage.clonesSlowly({ id }).catch(() => false)
+    if (!isSlow) await storage.tendSpares({ id }, { base: undefined, ofData: false })
+    await setMeasured(catalog, id, size, isSlow)
     await noteSpaceChange(catalog, id)
     // All that the compute wrote counts, now that it has ended.
     const position = await storage.walPosition({ id }).catch(() => undefined)

@@ -14,13 +14,10 @@ const PATIENCE_MS = 60_000
 export function startSpareLoop({ catalog, storage, hostId, log }: WorkerContext): Loop {
   let making: { readonly id: string; readonly since: number } | undefined
 
-  async function tend({ id, base, is_slow, is_running }: SlowStore): Promise<Progress> {
+  async function tend({ id, base, is_running }: SlowStore): Promise<Progress> {
     if (making?.id !== id) making = { id, since: performance.now() }
     try {
-      const progress = await storage.tendSpares(
-        { id },
-        { base: is_slow ? base : undefined, ofData: is_slow && !is_running },
-      )
+      const progress = await storage.tendSpares({ id }, { base: base ?? undefined, ofData: !is_running })
       return performance.now() - making.since > PATIENCE_MS ? 'done' : progress
     } catch (error) {
       log.warn({ err: error, store: id }, 'could not make a clone ahead')

@@ -17,8 +17,6 @@ export interface MadeBase {
   readonly started_at: string
   readonly lsn: string
   readonly segment: string
-  /** Clones of it take long: its files have many extents. */
-  readonly is_slow: boolean
 }
 
 export const baseOf = (home: string, number: number): string => join(home, 'bases', String(number))
@@ -57,7 +55,7 @@ export async function makeBase(
   }
   try {
     const started_at = await readFile(sinceOf(base), 'utf8')
-    return { ...(await readBase(join(base, 'pgdata'))), started_at, is_slow: existsSync(join(base, 'slow')) }
+    return { ...(await readBase(join(base, 'pgdata'))), started_at }
   } catch (error) {
     await removeBase(home, number)
     throw error

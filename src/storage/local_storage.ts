@@ -6,6 +6,7 @@ import { isInstalled, offeredExtensions } from '../host/binaries.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
+import { runEffect } from '../host/effect.ts'
 import { probeOnce } from '../host/probe_once.ts'
 import { waitStopped } from '../host/server_lock.ts'
 import { explainShortages } from '../host/shortage.ts'
@@ -118,6 +119,8 @@ export function localStorage(options: HostOptions): Storage {
       const pgdata = join(baseOf(home, base.number), 'pgdata')
       return { ...made, bytes: isShared ? 0 : (await measureDataDirectory(pgdata)).bytes }
     },
+    clonesSlowly: async ({ id }) =>
+      (await cloneKind()) === 'reflink' && (await runEffect(['extents', homeOf(layout, id)])) === 'stale',
     tendSpares: ({ id }, wanted) => tendSpares(homeOf(layout, id), wanted, copyOptions(id)),
     list: () => storedIds(layout),
     visit: (visit) => visitStores(layout, visit),

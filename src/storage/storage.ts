@@ -110,6 +110,8 @@ export interface Storage {
     store: Pick<StoreRef, 'id' | 'number'>,
     base: { number: number; now: string },
   ): Promise<(MadeBase & { readonly bytes: number }) | 'pending'>
+  /** Whether clones of a store take long: its files have many extents, as after random updates. */
+  clonesSlowly(store: Pick<StoreRef, 'id'>): Promise<boolean>
   /**
    * Makes clones ahead of a store's data at rest, and of its latest base, where they are wanted, and removes the others.
    * `pending`: call again.

@@ -190,7 +190,7 @@ test('history and snapshots are counted apart from the data of branches', () =>
     await catalog.rows(sql`update branch set is_snapshot = true where id = ${hidden.id}`)
     await catalog.rows(sql`update store set history_bytes = 300, is_chained = false where id = ${branch.id}`)
     const base = { number: 1, started_at: new Date().toISOString(), lsn: '0/1', segment: '000000010000000000000001' }
-    await insertBase(catalog, branch.id, { ...base, bytes: 200, is_slow: false })
+    await insertBase(catalog, branch.id, { ...base, bytes: 200 })
     await setMeasured(catalog, branch.id, sized(1000))
     await setMeasured(catalog, hidden.id, sized(7000))
     await catalog.rows(sql`update storage_size set since = clock_timestamp() - interval '2 hours'`)
