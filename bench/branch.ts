@@ -158,7 +158,8 @@ report(
   'branch',
   [
     `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
-    `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead; at once: just after that`,
+    `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead`,
+    'at once: just after that, without such a clone',
     'made ahead: from the end of the suspend to that clone, or of none after a minute',
     'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
     'alone, beside: a commit of one row in the parent, without and while a branch is made',

@@ -94,10 +94,10 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   const target: CopyTarget = { path: making, owner, reflink: true, copied: meter.add }
   refuseTablespaces(source)
   await requireCopyRoom(source, making, isLeftOut)
-  const subscribed =
-    running && parent
-      ? await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
-      : (replay && takeSpare(from, making)) || (await copyAtRest(source, target))
+  let subscribed = false
+  if (running && parent)
+    subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
+  else if (!replay || !takeSpare(from, making)) subscribed = await copyAtRest(source, target)
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
     // Files that vanish are left out of a copy.

@@ -73,10 +73,7 @@ export function localStorage(options: HostOptions): Storage {
 
   function runningCopies(): RunningCopies {
     for (const id of copying) if (!existsSync(join(homeOf(layout, id), 'copier'))) copying.delete(id)
-    const known = [...copying].flatMap((id) => readCopyProgress(homeOf(layout, id)) ?? [])
-    const copiedBytes = known.reduce((sum, each) => sum + each.copiedBytes, 0)
-    const leftBytes = known.reduce((sum, each) => sum + each.totalBytes - each.copiedBytes, 0)
-    return { count: copying.size, copiedBytes, leftBytes }
+    return sumCopies([...copying].map((id) => homeOf(layout, id)))
   }
 
   function restore(store: StoreRef, restoration: Restoration, fence: Fence): Promise<Progress> {
@@ -132,6 +129,13 @@ export function localStorage(options: HostOptions): Storage {
     tidy: () => expireRemovalNotes(layout),
   }
   return explainShortages(calls, layout.branches)
+}
+
+function sumCopies(homes: readonly string[]): RunningCopies {
+  const known = homes.flatMap((home) => readCopyProgress(home) ?? [])
+  const copiedBytes = known.reduce((sum, each) => sum + each.copiedBytes, 0)
+  const leftBytes = known.reduce((sum, each) => sum + each.totalBytes - each.copiedBytes, 0)
+  return { count: homes.length, copiedBytes, leftBytes }
 }
 
 async function waitFilled(home: string): Promise<void> {

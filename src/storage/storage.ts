@@ -113,7 +113,7 @@ export interface Storage {
   /** Whether clones of a store take long: its files have many extents, as after random updates. */
   clonesSlowly(store: Pick<StoreRef, 'id'>): Promise<boolean>
   /**
-   * Makes clones ahead of a store's data at rest, and of its latest base, where they are wanted, and removes the others.
+   * Makes clones ahead of a store's data at rest, and of its latest base, where they are wanted, and removes others.
    * `pending`: call again.
    */
   tendSpares(store: Pick<StoreRef, 'id'>, wanted: WantedSpares): Promise<Progress>

@@ -49,7 +49,7 @@ async function keepReserved(device: string): Promise<void> {
 const UNMOUNT_WAIT_MS = 30_000
 const UNMOUNT_PAUSE_MS = 50
 
-/** Unmounts the image there. Returns false when it stays in use: processes that end, or delete files, are waited for. */
+/** Unmounts the image there. Waits for processes that end, or delete files. Returns false when it stays in use. */
 export async function unmountImage(mountPoint: string): Promise<boolean> {
   for (const until = performance.now() + UNMOUNT_WAIT_MS; ;) {
     if ((await mountedDevice(mountPoint)) === undefined) return true
