@@ -166,6 +166,12 @@ sub clone {
   }
   my $control = read_control($top);
   my $is_taken = $state ne 'running' && !$is_spare && take_spare($from, $making, $control);
+  # It was being removed.
+  if ($is_taken && !-e "$making/$CONTROL") {
+    system('rm', '-rf', $making) == 0 or fail($making);
+    make_owned($making, $uid, $gid);
+    $is_taken = 0;
+  }
   clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus) unless $is_taken;
   # Later is too late for a server that runs, whose last checkpoint may be another by now.
   if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }

@@ -88,7 +88,8 @@ function tell(home: string, error: unknown): void {
 async function copy({ home, from, owner, parent, replay }: CopyPlan, running: boolean): Promise<void> {
   const making = join(home, MAKING)
   rmSync(making, { recursive: true, force: true })
-  makeDirectory(making, owner)
+  const isTaken = replay !== undefined && takeSpare(from, making)
+  if (!isTaken) makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
   const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
   const target: CopyTarget = { path: making, owner, reflink: true, copied: meter.add }
@@ -97,7 +98,7 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   let subscribed = false
   if (running && parent)
     subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
-  else if (!replay || !takeSpare(from, making)) subscribed = await copyAtRest(source, target)
+  else if (!isTaken) subscribed = await copyAtRest(source, target)
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
     // Files that vanish are left out of a copy.

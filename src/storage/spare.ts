@@ -3,7 +3,7 @@
  * extents of its files, of which a branch has one for each page after long random updates; a spare is renamed. A base
  * has one in its directory, and a store at rest in its home: the next clone of either takes it (clone.pl, copier.ts).
  */
-import { existsSync, renameSync } from 'node:fs'
+import { existsSync, renameSync, rmSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -13,7 +13,9 @@ export const spareOf = (directory: string): string => join(directory, 'spare')
 /** The spare that is being made. */
 export const unfinishedSpareOf = (directory: string): string => join(directory, 'spare.making')
 
-const controlOf = (directory: string): string => join(directory, 'pgdata', 'global/pg_control')
+const CONTROL = 'global/pg_control'
+
+const controlOf = (directory: string): string => join(directory, 'pgdata', CONTROL)
 
 /** Whether a spare has the data of its source. Each run of a server writes another control file. */
 export async function isCurrent(spare: string, source: string): Promise<boolean> {
@@ -34,15 +36,18 @@ export async function discardSpare(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true })
 }
 
-/** Moves the spare of a base into place. Returns whether there was one. */
+/** Moves the spare of a base to a place where there is nothing. Returns whether there was one. */
 export function takeSpare(base: string, place: string): boolean {
   if (!existsSync(controlOf(spareOf(base)))) return false
   try {
     renameSync(join(spareOf(base), 'pgdata'), place)
-    return true
   } catch (error) {
     // Another clone has taken it.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
     throw error
   }
+  if (existsSync(join(place, CONTROL))) return true
+  // It was being removed.
+  rmSync(place, { recursive: true, force: true })
+  return false
 }
