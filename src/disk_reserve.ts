@@ -67,6 +67,15 @@ export async function lacksWalRoom({ dataDir }: Place): Promise<boolean> {
   return bsize * bavail < WAL_SEGMENT_BYTES
 }
 
+/** Less room is too little for the notes and logs of a start. */
+const START_BYTES = 2 ** 20
+
+/** Frees the room of one file where too little is left for a start. */
+export async function makeStartRoom(place: Place): Promise<void> {
+  const { bsize, bavail } = await statfs(place.dataDir)
+  if (bsize * bavail < START_BYTES) await releaseReserve(place)
+}
+
 /** Runs `work`, and again with room from the reserve while it fails because the disk is full. */
 export async function withReserve<T>(
   place: Place,

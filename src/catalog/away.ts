@@ -19,6 +19,7 @@ export const isAway = (error: Error & { code?: string }): boolean =>
 const SHORT: Readonly<Record<string, string>> = {
   '53100': 'The disk of the catalog is full: make room there. What exists can be read; nothing was changed.',
   '53200': 'The catalog has too little memory. Try again shortly.',
+  '53300': 'The catalog has no free connections: raise its max_connections, or try again shortly.',
 }
 
 /** Whether the catalog refused a statement because its disk is full. */

@@ -198,13 +198,28 @@ export async function updateEndpoint(tx: Db, id: string, changes: EndpointChange
 }
 
 /**
- * Every endpoint of all accounts that may have a compute, on all hosts or on one: for adoption, status and shutdown.
+ * Every endpoint of all accounts that may have a compute, on all hosts or on one: for adoption and status.
  */
 export function listEndpointsWithCompute(db: Db, hostId?: string): Promise<PlacedEndpoint[]> {
   return db.rows(sql`
     ${SELECT_PLACED} join branch b on b.id = e.branch_id join store s on s.id = b.store_id
      where (e.current_state = 'active' or e.pending_state = 'active' or e.compute_id is not null)
        and (${hostId}::text is null or coalesce(c.host_id, s.host_id) = ${hostId}) order by e.created_at`)
+}
+
+/**
+ * The endpoints of a host to be suspended at its shutdown: those with a compute, and those whose start is due. A start
+ * behind other operations goes on after the next start of Neap.
+ */
+export function listEndpointsToSuspend(db: Db, hostId: string): Promise<PlacedEndpoint[]> {
+  return db.rows(sql`
+    ${SELECT_PLACED} join branch b on b.id = e.branch_id join store s on s.id = b.store_id
+     where (e.current_state = 'active' or e.compute_id is not null
+            or e.pending_state = 'active' and exists (
+                 select from operation o
+                  where o.endpoint_id = e.id and o.project_id = e.project_id and o.finished_at is null
+                    and o.behind is null))
+       and coalesce(c.host_id, s.host_id) = ${hostId} order by e.created_at`)
 }
 
 /**

@@ -41,10 +41,12 @@ export function missingMigrations(
   const recorded = new Map(applied.map((each) => [each.name, each]))
   for (const { name, checksum } of applied) {
     const file = known.get(name)
-    if (!file)
+    if (!file) {
+      const version = name > (files.at(-1)?.name ?? '') ? 'a newer Neap' : 'another version of Neap'
       throw new UsageError(
-        `The catalog was made by a newer Neap (it has ${name}). Start that version, or give another --data-dir.`,
+        `The catalog was made by ${version} (it has ${name}). Start that version, or give another --data-dir.`,
       )
+    }
     if (checksum !== null && checksum !== file.checksum)
       throw new UsageError(
         `The catalog was made by a version of Neap with another ${name}, so its tables may differ from what this ` +

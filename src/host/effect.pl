@@ -115,7 +115,13 @@ sub write_file {
   close $file or fail($path);
 }
 
-sub make_directory { my ($path, $mode) = @_; mkdir $path, $mode or -d $path or fail($path) }
+sub make_directory {
+  my ($path, $mode) = @_;
+  mkdir $path, $mode and return;
+  # The look for it sets another reason.
+  my $reason = $!;
+  -d $path or do { $! = $reason; fail($path) };
+}
 
 # The server of a home, by what its start noted: a pid alone may be another's by now, and inside its walls it does not know its own.
 sub server_of {

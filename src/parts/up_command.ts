@@ -34,7 +34,8 @@ export function upCommand(env: NodeJS.ProcessEnv): Command {
 async function runUp(flags: UpFlags, env: NodeJS.ProcessEnv): Promise<void> {
   const config = loadConfig(flags)
   const told = new Promise<void>((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => resolve())
+    // A terminal that closes ends it, too.
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => resolve())
   })
   const given = (name: 'apiPort' | 'proxyPort' | 'apiMetricsPort' | 'workerMetricsPort' | 'proxyMetricsPort') =>
     flags[name] !== undefined || Boolean(env[SETTINGS[name].env])

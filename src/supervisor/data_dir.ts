@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readFileSync,
   renameSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
@@ -129,11 +130,15 @@ function requireOwn(directory: string, setting: string): void {
       )
 }
 
-/** Level by level: Node's recursive mkdir never returns where the kernel allows no directory, as below /proc. */
+/**
+ * Level by level: Node's recursive mkdir never returns where the kernel allows no directory, as below /proc. As root
+ * they are open for other users to traverse.
+ */
 function makeDirectory(path: string): void {
   if (existsSync(path)) return
   makeDirectory(dirname(path))
   mkdirSync(path, { mode: 0o700 })
+  if (isRoot()) chmodSync(path, 0o711)
 }
 
 /** The first directory of a path that other users cannot traverse; as root, the users of computes must. */
@@ -159,6 +164,11 @@ export function readState(dataDir: string): State {
 export function updateState(dataDir: string, changes: Partial<State>): void {
   const file = stateFile(dataDir)
   const text = `${JSON.stringify({ ...readState(dataDir), ...changes, layout: LAYOUT }, null, 2)}\n`
-  writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true })
+  try {
+    writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true })
+  } catch (error) {
+    rmSync(`${file}.new`, { force: true })
+    throw new UsageError(`${file} cannot be written (${messageOf(error)}): see that its disk has room.`)
+  }
   renameSync(`${file}.new`, file)
 }

@@ -1,6 +1,6 @@
 import { postponeChecks } from '../catalog/availability.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { listEndpointsWithCompute } from '../catalog/endpoint.ts'
+import { listEndpointsToSuspend } from '../catalog/endpoint.ts'
 import { awaitOperations } from '../catalog/operation.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 
@@ -14,7 +14,7 @@ const NO_CHECK_SECONDS = 120
  */
 export async function suspendAll(catalog: Catalog, hostId: string): Promise<number> {
   await postponeChecks(catalog, NO_CHECK_SECONDS)
-  const endpoints = await listEndpointsWithCompute(catalog, hostId)
+  const endpoints = await listEndpointsToSuspend(catalog, hostId)
   const queued: string[] = []
   for (const endpoint of endpoints)
     queued.push((await catalog.transaction((tx) => queueSuspend(tx, endpoint, 'shutdown'))).id)

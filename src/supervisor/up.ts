@@ -17,6 +17,7 @@ import { noteProcess } from '../host/process_start.ts'
 import { scramVerifier } from '../postgres/scram_verifier.ts'
 import { apiOrigin, certifiedHosts, isOpen, publicHost, reachOf } from '../public_address.ts'
 import { resealAll } from '../rotation/reseal.ts'
+import { makeStartRoom } from '../disk_reserve.ts'
 import { newApiKey } from '../secrets/generated.ts'
 import { writePartKeys } from '../secrets/part_keys.ts'
 import { readOrCreateRing } from '../secrets/ring.ts'
@@ -91,13 +92,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   makeDirectories(options.config.dataDir, options.config.runtimeDir)
   const undo: Undo[] = []
   try {
-    const lock = await lockDataDir(options.config.dataDir)
-    if (!lock)
-      throw new UsageError(
-        `Neap runs already on ${options.config.dataDir} (pid ${stored.processes?.[0]?.pid ?? 'unknown'}). ` +
-          'Use that one, or stop it first.',
-      )
-    undo.push(lock.release)
+    await takeDataDir(options.config, stored, undo)
     const [supervisor, ...stale] = stored.processes ?? []
     await endStaleParts(supervisor, stale)
     await openStores(options, undo)
@@ -115,7 +110,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const [storage, computes] = [localStorage(host), localComputes(host)]
     const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, storage, progress).catch(
       (error: unknown) => {
-        throw error instanceof UnknownKeyError ? wrongKey(config) : error
+        throw error instanceof UnknownKeyError ? unknownKey(config) : error
       },
     )
     undo.push(() => (options.leaveRunning ? embedded.leave() : embedded.stop()))
@@ -167,6 +162,18 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   await undoAll(undo)
 }
 
+/** Makes this the only Neap of the data directory until the end, with room for its start. Errors: UsageError. */
+async function takeDataDir(config: Config, { processes }: State, undo: Undo[]): Promise<void> {
+  const lock = await lockDataDir(config.dataDir)
+  if (!lock)
+    throw new UsageError(
+      `Neap runs already on ${config.dataDir} (pid ${processes?.[0]?.pid ?? 'unknown'}). ` +
+        'Use that one, or stop it first.',
+    )
+  undo.push(lock.release)
+  await makeStartRoom(config)
+}
+
 /** Mounts the image that the stores lie in, if they do, until the end. */
 async function openStores({ config, leaveRunning, progress }: UpOptions, undo: Undo[]): Promise<void> {
   const warning = await progress.during('mounting the image of the stores', openImage(config.dataDir))
@@ -204,6 +211,13 @@ const isWrongPassword = (error: unknown): boolean => error instanceof Error && '
 
 const wrongKey = ({ secretFile, dataDir }: Config): UsageError =>
   new UsageError(`The key in ${secretFile} is not the one that ${dataDir} was made with: put that one back.`)
+
+/** Either of two files may be another than the one that the catalog was made with. */
+const unknownKey = (config: Config): UsageError =>
+  new UsageError(
+    `${wrongKey(config).message} If it is, ${join(config.dataDir, 'catalog', 'password_of')}, which names the key, ` +
+      'was changed: put that back.',
+  )
 
 /** Reports at the terminal which features this machine lacks. */
 function sayPlainly(storage: CloneMode, walls: string, { config: { dataDir }, progress: { say } }: UpOptions): void {

@@ -164,7 +164,7 @@ test('--leave-running keeps databases and catalog running, and the next start ad
   await query(neap, place.uri, 'select 1')
 })
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   test(`${signal} leaves no process, and the next start finds idle endpoints`, async () => {
     await query(neap, place.uri, 'select 1')
     assert.equal(await neap.end(signal), 0)
@@ -182,7 +182,7 @@ test('SIGINT during a copy leaves no process, and the next start creates the bra
   const { project_id, branch_id } = place
   const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
     params: { project_id },
-    body: { branch: { parent_id: branch_id } },
+    body: { branch: { parent_id: branch_id }, endpoints: [{ type: 'read_write' }] },
   })
   const home = join(dataDir, 'branches', branch.id)
   mkdirSync(home, { mode: 0o711 })
@@ -194,6 +194,8 @@ test('SIGINT during a copy leaves no process, and the next start creates the bra
   process.kill(pid, 'SIGSTOP')
   assert.equal(await neap.end('SIGINT'), 0)
   assert.deepEqual(await remainingProcesses(dataDir), [])
+  // The start of its compute waits for the copy.
+  assert.doesNotMatch(neap.stderr(), /could not be suspended/)
   neap = await startNeap({ dataDir })
   await neap.ended(operations)
 })

@@ -74,3 +74,19 @@ test('a catalog that ended on a full disk starts with room from the reserve', { 
   })
   disk.drain()
 })
+
+test(
+  'a Neap that was killed whole starts at 0 bytes free, where a branch can be deleted',
+  { skip: cannotMount },
+  async () => {
+    const branch = await branchOff(neap, await firstPlace(neap))
+    await until('room is reserved', isReserved)
+    disk.fill()
+    await neap.kill()
+    await kill(...postmastersOf(dataDir).map(({ pid }) => pid))
+    assert.ok(freeBytes() < 4096)
+    neap = await startNeap({ dataDir })
+    await remove(branch)
+    disk.drain()
+  },
+)

@@ -70,7 +70,9 @@ test(
     })
     await full(
       async () => {
-        for (const make of all) await rejects(settled(make), /has no inodes left: remove files there/)
+        const another = local.branch('another')
+        for (const make of [...all, () => storage.create(another, next())])
+          await rejects(settled(make), /has no inodes left: remove files there/)
       },
       () => disk?.useInodes(),
     )
