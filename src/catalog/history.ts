@@ -143,19 +143,20 @@ export async function insertBase(
 export interface SlowStore {
   readonly id: string
   readonly is_running: boolean
+  /** Clones of it are made: it is that of a default branch, or others were made of it. */
+  readonly is_cloned: boolean
   /** The number of its latest base. */
   readonly base: number | null
 }
 
-/** The stores of a host whose clones take long, and of which clones are made: default branches and parents. */
+/** The stores of a host whose clones take long. */
 export function listSlowStores(db: Db, hostId: string): Promise<SlowStore[]> {
   return db.rows(sql`
     select s.id, exists (select from compute c where c.store_id = s.id and c.ended_at is null) as is_running,
+           b.is_default or exists (select from store c where c.parent_id = s.id) as is_cloned,
            (select max(number) from base where store_id = s.id) as base
       from store s join branch b on b.store_id = s.id
-     where s.host_id = ${hostId} and s.is_slow and s.state = 'ready'
-       and (b.is_default or exists (select from store c where c.parent_id = s.id))
-     order by s.number`)
+     where s.host_id = ${hostId} and s.is_slow and s.state = 'ready' order by s.number`)
 }
 
 /** The number for the next base of a store, and the time now; undefined once the store is removed. */

@@ -8,21 +8,25 @@ const EVERY_MS = 5_000
 const PATIENCE_MS = 60_000
 
 /**
- * Keeps a spare of the data of each store whose clones take long, while it is at rest, and of its latest base: the next
- * branch, or restore to a moment, need not wait for a clone. One is made after the other.
+ * Keeps a spare of the data of each store whose clones take long and are made, while it is at rest, and of its latest
+ * base: the next branch, or restore to a moment, need not wait for a clone. One is made after the other.
  */
 export function startSpareLoop({ catalog, storage, hostId, log }: WorkerContext): Loop {
   let making: { readonly id: string; readonly since: number } | undefined
 
-  async function tend({ id, base, is_running }: SlowStore): Promise<Progress> {
+  async function tend({ id, base, is_cloned, is_running }: SlowStore, hasRoom: boolean): Promise<Progress> {
     if (making?.id !== id) making = { id, since: performance.now() }
+    const { since } = making
     try {
-      const progress = await storage.tendSpares({ id }, { base: base ?? undefined, ofData: !is_running })
-      return performance.now() - making.since > PATIENCE_MS ? 'done' : progress
+      const isWanted = is_cloned && hasRoom
+      const wanted = { base: isWanted ? (base ?? undefined) : undefined, ofData: isWanted && !is_running }
+      if ((await storage.tendSpares({ id }, wanted)) === 'pending')
+        return performance.now() - since > PATIENCE_MS ? 'done' : 'pending'
     } catch (error) {
       log.warn({ err: error, store: id }, 'could not make a clone ahead')
-      return 'done'
     }
+    making = undefined
+    return 'done'
   }
 
   /** The stores, from the one on whose spare is being made. */
@@ -35,8 +39,9 @@ export function startSpareLoop({ catalog, storage, hostId, log }: WorkerContext)
   }
 
   const round = async (): Promise<void> => {
-    if (await isHostShort(catalog, hostId)) return
-    for (const store of inTurn(await listSlowStores(catalog, hostId))) if ((await tend(store)) === 'pending') return
+    const hasRoom = !(await isHostShort(catalog, hostId))
+    for (const store of inTurn(await listSlowStores(catalog, hostId)))
+      if ((await tend(store, hasRoom)) === 'pending') return
   }
   return startPeriodic(EVERY_MS, round, (error) => log.warn({ err: error }, 'could not make clones ahead'))
 }
