@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
 import { freshHost, PG_VERSION, query, SECRETS, settled } from '../../../test/local_host.ts'
-import { outsidePid, until } from '../../../test/processes.ts'
+import { kill, outsidePid, until } from '../../../test/processes.ts'
 import type { RunningCompute } from '../compute.ts'
 
 /** Shorter than in use, except where another step must not come first. */
@@ -94,7 +94,7 @@ test('a start does not wait for the queries of a server whose postmaster was kil
     const active = await query(compute.address, `select 1 from pg_stat_activity where query like 'do %'`)
     return active.length > 0
   })
-  process.kill(compute.pid, 'SIGKILL')
+  await kill(compute.pid)
   const again = await bare.start(branch, bare.next())
   deepEqual(await rowsOf(again), [{ n: 1 }])
   await lost
@@ -112,7 +112,7 @@ test('a stop ends what a killed postmaster has left', async (t) => {
     const active = await query(compute.address, `select 1 from pg_stat_activity where query like 'do %'`)
     return active.length > 0
   })
-  process.kill(compute.pid, 'SIGKILL')
+  await kill(compute.pid)
   await stop()
   await lost
   deepEqual(await bare.computes.listRunning(), [])
