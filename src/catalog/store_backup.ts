@@ -102,10 +102,7 @@ export async function skipLostWal(db: Db, storeId: string): Promise<void> {
      where store_id = ${storeId}`)
 }
 
-/**
- * Records a new backup of a store, and has the store compared now: the backup counts once the repository has the WAL
- * after it. The WAL goes on from the backup before, unless the timeline is another.
- */
+/** Records a new backup of a store. The WAL goes on from the backup before, unless the timeline is another. */
 export async function recordBackup(
   db: Db,
   storeId: string,
@@ -134,8 +131,6 @@ export async function recordBackup(
            first_segment = case when ${GOES_ON} then store_backup.first_segment else excluded.segment end,
            pushed_segment = case when ${GOES_ON} then store_backup.pushed_segment end,
            pushed_lsn = null, pushed_at = null`)
-  await db.rows(sql`
-    update store set backup_due_at = clock_timestamp() where id = ${storeId} and backup_due_at > clock_timestamp()`)
 }
 
 /**
