@@ -16,8 +16,8 @@ import { startWithClones } from './load/clones.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
-/** No longer is waited for a clone that is made ahead. */
-const MOST_MS = 60_000
+/** The limit of the wait for a clone that is made ahead. */
+const MAX_WAIT_MS = 60_000
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 
@@ -112,7 +112,7 @@ async function bareClone({ branch_id }: Place): Promise<number> {
 async function spareOf({ branch_id }: Place): Promise<number> {
   const begun = performance.now()
   const spare = join(dataDir, 'branches', branch_id, 'spare/pgdata/global/pg_control')
-  while (mode !== 'copy' && !existsSync(spare) && performance.now() - begun < MOST_MS) await sleep(100)
+  while (mode !== 'copy' && !existsSync(spare) && performance.now() - begun < MAX_WAIT_MS) await sleep(100)
   return performance.now() - begun
 }
 
@@ -160,7 +160,7 @@ report(
     `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
     `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead`,
     'at once: just after that, without such a clone',
-    'made ahead: from the end of the suspend to that clone, or of none after a minute',
+    'made ahead: from the end of the suspend to that clone, a minute at most',
     'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
     'alone, beside: a commit of one row in the parent, without and while a branch is made',
     `branches are made by ${mode}`,

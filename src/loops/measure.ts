@@ -25,7 +25,10 @@ export function startMeasureLoop(context: WorkerContext): Loop {
       return undefined
     })
     const isSlow = await storage.clonesSlowly({ id }).catch(() => false)
-    if (!isSlow) await storage.tendSpares({ id }, { base: undefined, ofData: false })
+    if (!isSlow)
+      await storage
+        .tendSpares({ id }, { base: undefined, ofData: false })
+        .catch((error: unknown) => log.warn({ err: error, store: id }, 'could not remove a clone made ahead'))
     await setMeasured(catalog, id, size, isSlow)
     await noteSpaceChange(catalog, id)
     // All that the compute wrote counts, now that it has ended.

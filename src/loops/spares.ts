@@ -4,7 +4,7 @@ import type { Progress } from '../host/fence.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 5_000
-/** A spare that takes longer gives its place to those of other stores; it goes on. */
+/** After this, spares of other stores are made beside one that takes long. */
 const PATIENCE_MS = 60_000
 
 /**

@@ -1,29 +1,17 @@
 import { deepEqual, equal, notEqual, ok, rejects } from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
-import { copierOf, freshHost, PG_VERSION, processesIn, query, settled, SMALL } from '../../test/local_host.ts'
+import { test } from 'node:test'
+import { copierOf, processesIn, query, settled, SMALL } from '../../test/local_host.ts'
 import { kill, until } from '../../test/processes.ts'
-import { mountXfs, withoutMounts } from '../../test/small_disk.ts'
+import { freshXfsHost } from '../../test/xfs_host.ts'
 import { recoveryEnd } from '../postgres/control_file.ts'
 import { segmentAt } from '../postgres/wal.ts'
 import type { StoreRef } from './storage.ts'
 
 /* Clones of running parents on a filesystem that shares blocks. */
 
-const CANNOT = withoutMounts() || (spawnSync('mkfs.xfs', ['-V']).error ? 'mkfs.xfs is not installed' : false)
-const MEBIBYTES = 3_000
-const local = freshHost()
-const { storage, computes, next, home } = local
-let unmount: (() => void) | undefined
-
-before(async () => {
-  if (CANNOT) return
-  unmount = mountXfs(local.options.dataDir, join(local.base, 'image'), MEBIBYTES)
-  await storage.prepare(PG_VERSION)
-})
-after(() => local.dispose(unmount))
+const { local, storage, computes, next, home, skip: CANNOT } = freshXfsHost()
 
 async function runningParent(name: string) {
   const parent = local.branch(name)

@@ -36,7 +36,7 @@ export async function discardSpare(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true })
 }
 
-/** Moves the spare of a base to a place where there is nothing. Returns whether there was one. */
+/** Renames the spare of a base to a new path. Returns false if the base has no spare. */
 export function takeSpare(base: string, place: string): boolean {
   if (!existsSync(controlOf(spareOf(base)))) return false
   try {

@@ -1,27 +1,15 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, test } from 'node:test'
-import { freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
-import { mountXfs, withoutMounts } from '../../test/small_disk.ts'
+import { test } from 'node:test'
+import { query, settled } from '../../test/local_host.ts'
+import { freshXfsHost } from '../../test/xfs_host.ts'
 import { segmentPosition } from '../postgres/wal.ts'
 import { baseOf } from './base.ts'
 import { spareOf } from './spare.ts'
 import type { StoreRef } from './storage.ts'
 
-const CANNOT = withoutMounts() || (spawnSync('mkfs.xfs', ['-V']).error ? 'mkfs.xfs is not installed' : false)
-const MEBIBYTES = 3_000
-const local = freshHost()
-const { storage, computes, next, home } = local
-let unmount: (() => void) | undefined
-
-before(async () => {
-  if (CANNOT) return
-  unmount = mountXfs(local.options.dataDir, join(local.base, 'image'), MEBIBYTES)
-  await storage.prepare(PG_VERSION)
-})
-after(() => local.dispose(unmount))
+const { local, storage, computes, next, home, skip: CANNOT } = freshXfsHost()
 
 /** A store at rest with one row. */
 async function newStore(name: string): Promise<StoreRef> {

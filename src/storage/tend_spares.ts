@@ -8,13 +8,13 @@ import { discardSpare, isCurrent, removeSpare, spareOf, unfinishedSpareOf } from
 
 /** The spares that a store is to have. */
 export interface WantedSpares {
-  /** The number of its base that is to have one; undefined: none is. */
+  /** The number of the base that is to have a spare; undefined: no base is. */
   readonly base: number | undefined
-  /** Whether there is to be one of its data: no server runs on them. */
+  /** Whether its data are to have a spare, on which no server runs. */
   readonly ofData: boolean
 }
 
-/** Makes the spares of a store that are wanted, and removes those that are not. `pending`: call again. */
+/** Makes the wanted spares of a store, and removes its other spares. `pending`: call again. */
 export async function tendSpares(home: string, wanted: WantedSpares, options: FillOptions): Promise<Progress> {
   const bases = await readdir(join(home, 'bases')).catch(() => [])
   for (const name of bases) if (name !== String(wanted.base)) await removeSpare(join(home, 'bases', name))
