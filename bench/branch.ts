@@ -5,7 +5,7 @@
  *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is
  */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, rmSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, query } from '../test/clients.ts'
@@ -18,6 +18,8 @@ import { percentile, report } from './samples.ts'
 const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
 /** The limit of the wait for a clone that is made ahead. */
 const MAX_WAIT_MS = 60_000
+/** Of updates between two branches of a parent that runs. */
+const MORE_SECONDS = 10
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 
@@ -26,6 +28,7 @@ const rest: number[] = []
 const running: number[] = []
 const aged: number[] = []
 const agedAtOnce: number[] = []
+const agedRunning: number[] = []
 const ahead: number[] = []
 const bareAged: number[] = []
 const alone: number[] = []
@@ -52,13 +55,16 @@ try {
       keep(running, 'running', await branchOnce(neap, place))
     })
   }
-  await age(neap, place)
+  await age(neap, place, agedSeconds)
   for (let round = 0; round < rounds; round++) {
     await suspend(neap, place)
-    keep(ahead, 'made ahead', await spareOf(place))
+    keep(ahead, 'made ahead', await spareThere(() => homeOf(place)))
     keep(aged, 'aged', await branchOnce(neap, place))
     keep(agedAtOnce, 'aged, at once', await branchOnce(neap, place))
     keep(bareAged, 'bare, aged', await bareClone(place))
+    await age(neap, place, MORE_SECONDS)
+    await spareThere(() => latestBaseOf(place))
+    keep(agedRunning, 'aged, running', await branchOnce(neap, place))
   }
 } finally {
   await neap.stop()
@@ -80,8 +86,8 @@ async function fill(at: Neap, { uri }: Place): Promise<void> {
 }
 
 /** Updates random rows for a while, each of which writes a page anew. */
-async function age(at: Neap, { uri }: Place): Promise<void> {
-  const until = performance.now() + agedSeconds * 1000
+async function age(at: Neap, { uri }: Place, forSeconds: number): Promise<void> {
+  const until = performance.now() + forSeconds * 1000
   while (performance.now() < until)
     await query(
       at,
@@ -108,11 +114,19 @@ async function bareClone({ branch_id }: Place): Promise<number> {
   return cloned + server.ms
 }
 
-/** Waits until Neap has made a clone ahead, which it does where clones take long. */
-async function spareOf({ branch_id }: Place): Promise<number> {
+const homeOf = ({ branch_id }: Place): string => join(dataDir, 'branches', branch_id)
+
+function latestBaseOf(place: Place): string {
+  const bases = join(homeOf(place), 'bases')
+  const numbers = existsSync(bases) ? readdirSync(bases).map(Number) : []
+  return join(bases, String(Math.max(0, ...numbers.filter(Number.isInteger))))
+}
+
+/** Waits until Neap has made a clone of a directory ahead, which it does where clones take long. */
+async function spareThere(directory: () => string): Promise<number> {
   const begun = performance.now()
-  const spare = join(dataDir, 'branches', branch_id, 'spare/pgdata/global/pg_control')
-  while (mode !== 'copy' && !existsSync(spare) && performance.now() - begun < MAX_WAIT_MS) await sleep(100)
+  const isThere = () => existsSync(join(directory(), 'spare/pgdata/global/pg_control'))
+  while (mode !== 'copy' && !isThere() && performance.now() - begun < MAX_WAIT_MS) await sleep(100)
   return performance.now() - begun
 }
 
@@ -160,17 +174,31 @@ report(
     `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
     `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead`,
     'at once: just after that, without such a clone',
+    `aged, running: of a compute that runs, after ${MORE_SECONDS} s of updates, once a clone of its latest base was made ahead`,
     'made ahead: from the end of the suspend to that clone, a minute at most',
     'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
     'alone, beside: a commit of one row in the parent, without and while a branch is made',
     `branches are made by ${mode}`,
   ],
-  { bare, rest, running, bareAged, 'made ahead': ahead, aged, 'aged, at once': agedAtOnce, alone, beside },
+  {
+    bare,
+    rest,
+    running,
+    bareAged,
+    'made ahead': ahead,
+    aged,
+    'aged, at once': agedAtOnce,
+    'aged, running': agedRunning,
+    alone,
+    beside,
+  },
   [
     { what: 'rest / bare, medians', value: median(rest) / median(bare), most: 2, unit: '×' },
     { what: 'rest p50', value: median(rest), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
     { what: 'running p50', value: median(running), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
     { what: 'aged / rest, medians', value: median(aged) / median(rest), most: 1.5, unit: '×' },
+    { what: 'aged, running / running, medians', value: median(agedRunning) / median(running), most: 1.5, unit: '×' },
+    { what: 'aged, running p50', value: median(agedRunning), most: 1_000, unit: ' ms' },
     { what: 'beside / alone, p99', value: percentile(beside, 0.99) / percentile(alone, 0.99), most: 2, unit: '×' },
     { what: 'longest commit beside a branch', value: Math.max(...beside), most: 50, unit: ' ms' },
   ],

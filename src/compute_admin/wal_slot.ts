@@ -1,5 +1,5 @@
 import { HISTORY_SLOT, KEEP_WAL_SQL } from '../postgres/wal_slot.ts'
-import { lsnText, nextSegment, segmentPosition } from '../postgres/wal.ts'
+import { lsnText, segmentPosition } from '../postgres/wal.ts'
 import type { AdminSession } from './session.ts'
 
 /** The slot keeps WAL. A user with REPLICATION can make a logical one of the same name. */
@@ -38,9 +38,9 @@ export async function dropEarlierWal(session: AdminSession): Promise<string> {
   return keepWal(session)
 }
 
-/** Lets Postgres remove the WAL up to the end of a segment. Returns false without a slot that keeps the rest. */
+/** Lets Postgres remove the WAL before a segment. Returns false without a slot that keeps the rest. */
 export async function releaseWal(session: AdminSession, segment: string): Promise<boolean> {
-  const end = lsnText(segmentPosition(nextSegment(segment)))
+  const end = lsnText(segmentPosition(segment))
   const released = await session.query(
     `select pg_replication_slot_advance(slot_name, greatest(restart_lsn, $1::pg_lsn)) from pg_replication_slots
       where ${IS_KEPT}`,

@@ -144,11 +144,12 @@ sub read_control {
   fail($CONTROL);
 }
 
-# clone HOME FENCE UID GID REMOVED FROM RUNS LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM. RUNS: "1" where a server may run
-# in FROM; "spare" for a spare of FROM, for which there is time, and which is not made while a server runs; "" for files that never change.
-# Live: a server runs, and `complete` is to complete the copy. SYNC as in sync_home.
+# clone HOME FENCE UID GID REMOVED FROM RUNS BASE LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM. RUNS: "1" where a server may
+# run in FROM; "spare" for a spare of FROM, for which there is time, and which is not made while a server runs; "" for files that never
+# change. BASE: where a server runs, the spare of this base is to be taken, unless it is "". Live, and based, if that was taken: a server
+# runs, and `complete` is to complete the copy. SYNC as in sync_home.
 sub clone {
-  my ($home, $fence, $uid, $gid, $removed, $from, $runs, $left_out, $cpus, $sync) = @_;
+  my ($home, $fence, $uid, $gid, $removed, $from, $runs, $base, $left_out, $cpus, $sync) = @_;
   require Fcntl;
   require IO::Handle;
   my $is_spare = $runs eq 'spare';
@@ -156,8 +157,7 @@ sub clone {
   leave('busy') if $is_spare && $state eq 'running';
   give_way() if $is_spare;
   my $making = "$home/pgdata.making";
-  system('rm', '-rf', $making) == 0 or fail($making) if -e $making;
-  make_owned($making, $uid, $gid);
+  discard($making) if -e $making;
   my $top = open_tree("$from/pgdata");
   my $tablespaces = open_below($top, 'pg_tblspc', Fcntl::O_DIRECTORY());
   if ($tablespaces && files_in('/proc/self/fd/' . fileno $tablespaces)) {
@@ -165,38 +165,69 @@ sub clone {
     exit 128 + 1;
   }
   my $control = read_control($top);
-  my $is_taken = $state ne 'running' && !$is_spare && take_spare($from, $making, $control);
-  # It was being removed.
-  if ($is_taken && !-e "$making/$CONTROL") {
-    system('rm', '-rf', $making) == 0 or fail($making);
+  my $is_taken =
+    $state eq 'running' ? length $base && take_base($from, $base, $making) : !$is_spare && take_spare($from, $making, $control);
+  if (!$is_taken) {
     make_owned($making, $uid, $gid);
-    $is_taken = 0;
+    clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
+    # Later is too late for a server that runs, whose last checkpoint may be another by now.
+    if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }
+    else { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }
   }
-  clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus) unless $is_taken;
-  # Later is too late for a server that runs, whose last checkpoint may be another by now.
-  if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }
-  elsif (!$is_taken) { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }
   finish($home, $uid, $gid, $from, $runs, $sync, $is_taken) if $state ne 'running';
   unlink "$home/copier", "$from/copies/" . $home =~ s{.*/}{}r;
-  leave($state eq 'running' ? 'live' : 'done');
+  leave($state ne 'running' ? 'done' : $is_taken ? 'based' : 'live');
+}
+
+sub discard {
+  my ($path) = @_;
+  system('rm', '-rf', $path) == 0 or fail($path);
 }
 
 # Moves the spare of FROM into place, unless a server has run in FROM since it was made: each run writes another control file. Its files are
 # their server's from its first start on.
 sub take_spare {
   my ($from, $making, $control) = @_;
-  my $spare = open_below(open_tree($from), 'spare/pgdata', Fcntl::O_DIRECTORY()) or return 0;
-  my $file = open_below($spare, $CONTROL) or return 0;
-  sysread($file, my $found, $CONTROL_BYTES) // fail("$from/spare/pgdata");
-  return $found eq $control && rename("$from/spare/pgdata", $making);
+  my $found = control_of_spare($from) // return 0;
+  return $found eq $control && move_spare($from, $making);
 }
 
-# A clone of more extents takes half as long again as one of a new branch. A file of fewer bytes has few of them.
-my ($MANY_EXTENTS, $LARGE_BYTES, $COUNT_SECONDS) = (4000, 1 << 20, 3);
+# Moves the spare of a BASE of FROM into place, if a server that runs in FROM still has the WAL that follows.
+sub take_base {
+  my ($from, $base, $making) = @_;
+  my $control = control_of_spare($base) // return 0;
+  my ($timeline, $redo, $end) = map { unpack $_->[1], substr $control, $AT{$_->[0]}, 8 } ['timeline', 'L'], ['redo', 'Q'], ['end', 'Q'];
+  my $follows = segment_name($timeline, $end || $redo);
+  open_below(open_tree("$from/pgdata"), "pg_wal/$follows") or return 0;
+  move_spare($base, $making) or return 0;
+  # The last segment that it has may have been half written then.
+  unlink "$making/backup_label", grep { m{/([0-9A-F]{24})$} && $1 ge $follows } files_in("$making/pg_wal");
+  return 1;
+}
 
-# extents HOME: stale if the large files in pgdata have many extents, as far as the filesystem tells (struct fsxattr in linux/fs.h).
+sub control_of_spare {
+  my ($directory) = @_;
+  sysopen(my $top, $directory, Fcntl::O_DIRECTORY() | Fcntl::O_NOFOLLOW()) or return undef;
+  my $file = open_below($top, "spare/pgdata/$CONTROL") or return undef;
+  sysread($file, my $control, $CONTROL_BYTES) == $CONTROL_BYTES or return undef;
+  return $control;
+}
+
+sub move_spare {
+  my ($directory, $making) = @_;
+  rename "$directory/spare/pgdata", $making or return 0;
+  return 1 if -e "$making/$CONTROL";
+  # It was being removed.
+  discard($making);
+  return 0;
+}
+
+# A file of fewer bytes has few extents.
+my ($LARGE_BYTES, $COUNT_SECONDS) = (1 << 20, 3);
+
+# extents HOME LIMIT: stale if the large files in pgdata have more extents, as far as the filesystem tells (struct fsxattr in linux/fs.h).
 sub count_extents {
-  my ($home) = @_;
+  my ($home, $limit) = @_;
   require Fcntl;
   my $top = open_below(open_tree($home), 'pgdata/base', Fcntl::O_DIRECTORY()) // leave('gone');
   # The tenant decides how many files and directories there are.
@@ -208,7 +239,7 @@ sub count_extents {
     chdir $directory or next;
     opendir(my $names, '.') or next;
     while (defined(my $name = readdir $names)) {
-      leave($extents > $MANY_EXTENTS ? 'stale' : 'done') if $extents > $MANY_EXTENTS || time > $until;
+      leave($extents > $limit ? 'stale' : 'done') if $extents > $limit || time > $until;
       lstat $name or next;
       next unless -f _ && -s _ > $LARGE_BYTES;
       sysopen(my $file, $name, Fcntl::O_NOFOLLOW() | Fcntl::O_NONBLOCK()) or next;
@@ -216,23 +247,23 @@ sub count_extents {
       $extents += (unpack 'L3', $attributes)[2] if ioctl($file, $FSGETXATTR, $attributes);
     }
   }
-  leave($extents > $MANY_EXTENTS ? 'stale' : 'done');
+  leave($extents > $limit ? 'stale' : 'done');
 }
 
-# complete HOME FENCE UID GID FROM SYNC END TIMELINE SUBSCRIBED: completes the clone of a running server, which has written its WAL up to
-# the position END ("0/3000028") since its files were cloned. Stale: from its last checkpoint on there is no recovery to there.
+# complete HOME FENCE UID GID FROM SYNC END TIMELINE SUBSCRIBED STATE: completes the clone of a running server, which has written its WAL up
+# to the position END ("0/3000028") since. STATE as `clone` left it. Stale: from its last checkpoint on there is no recovery to there.
 sub complete {
-  my ($home, $fence, $uid, $gid, $from, $sync, $end, $timeline, $subscribed) = @_;
+  my ($home, $fence, $uid, $gid, $from, $sync, $end, $timeline, $subscribed, $state) = @_;
   require Fcntl;
   require IO::Handle;
   enter($home, $fence);
   leave('gone') unless -d "$home/pgdata.making";
-  finish($home, $uid, $gid, $from, 1, $sync, 0, $end, $timeline, $subscribed);
+  finish($home, $uid, $gid, $from, 1, $sync, 0, $end, $timeline, $subscribed, $state eq 'based');
   leave('done');
 }
 
 sub finish {
-  my ($home, $uid, $gid, $from, $runs, $sync, $has_wal, $end, $timeline, $subscribed) = @_;
+  my ($home, $uid, $gid, $from, $runs, $sync, $has_wal, $end, $timeline, $subscribed, $is_based) = @_;
   my $making = "$home/pgdata.making";
   my $control = read_control(open_tree($making));
   my $wal = open_below(open_tree("$from/pgdata"), 'pg_wal', Fcntl::O_DIRECTORY()) // fail("$from/pgdata/pg_wal");
@@ -243,9 +274,11 @@ sub finish {
   if (defined $end) {
     my ($high, $low) = map { hex } split m{/}, $end;
     $end = $high << 32 | $low;
-    leave('stale') unless $state == $IN_PRODUCTION && $tli == hex $timeline && $field->('full_page_writes', 'C');
+    my $has_redo = $is_based ? $state == $SHUT_DOWN || $state == $SHUT_DOWN_IN_RECOVERY : $state == $IN_PRODUCTION;
+    leave('stale') unless $has_redo && $tli == hex $timeline && $field->('full_page_writes', 'C');
     for (my $position = $redo - $redo % $SEGMENT_BYTES; $position < $end; $position += $SEGMENT_BYTES) {
       my $name = segment_name($tli, $position);
+      next if $is_based && -e "$making/pg_wal/$name";
       # Postgres gives a segment that it needs no more another name, and writes it anew.
       my $path = '/proc/self/fd/' . fileno($wal) . "/$name";
       my @before = lstat $path;

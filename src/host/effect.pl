@@ -8,7 +8,7 @@
 use strict;
 
 my ($LOCK_SH, $LOCK_EX, $LOCK_NB) = (1, 2, 4);
-my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83, live => 84, stale => 85);
+my %EXIT = (done => 0, fenced => 80, held => 81, gone => 82, busy => 83, live => 84, stale => 85, based => 86);
 my ($ENOENT, $ENOTDIR, $ENOSPC) = (2, 20, 28);
 my $EDQUOT = $^O eq "linux" ? 122 : 69;
 

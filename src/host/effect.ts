@@ -5,7 +5,7 @@ import { BARE_ENVIRONMENT, SCRIPT } from './script.ts'
 import { forkEffect } from './spawner.ts'
 
 /** The result of an effect, from effect.pl's exit code. */
-export type EffectOutcome = 'done' | 'held' | 'gone' | 'busy' | 'live' | 'stale'
+export type EffectOutcome = 'done' | 'held' | 'gone' | 'busy' | 'live' | 'stale' | 'based'
 
 const OUTCOMES: Record<number, EffectOutcome> = {
   0: 'done',
@@ -14,6 +14,7 @@ const OUTCOMES: Record<number, EffectOutcome> = {
   83: 'busy',
   84: 'live',
   85: 'stale',
+  86: 'based',
 }
 const FENCED = 80
 /** Exit codes from here on are this plus the errno of the failure. */

@@ -29,7 +29,7 @@ import { messageOf } from '../errors.ts'
 import { homeOf, layoutOf } from '../host/layout.ts'
 import { lsnText, segmentAt } from '../postgres/wal.ts'
 import { bringBack } from '../operations/request.ts'
-import { baseOf } from '../storage/base.ts'
+import { baseOf } from '../storage/base_place.ts'
 import { notedRecovery } from '../storage/replay.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 

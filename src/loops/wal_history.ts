@@ -6,6 +6,7 @@
 import { isHostShort, type KeptStore, listKeptStores, setArchived } from '../catalog/history.ts'
 import { type AdminSession, withAdminSession } from '../compute_admin/session.ts'
 import { releaseWal } from '../compute_admin/wal_slot.ts'
+import type { Config } from '../config.ts'
 import type { WorkerContext } from '../context.ts'
 import { beginHistory, expireWal, restartHistory } from '../operations/wal_history.ts'
 import { nextSegment, segmentPosition } from '../postgres/wal.ts'
@@ -50,6 +51,16 @@ export function startWalHistoryLoop(context: WorkerContext): Loop {
   return startPeriodic(EVERY_MS, round, (error) => log.warn({ err: error }, 'could not keep the history of branches'))
 }
 
+/**
+ * The segment from which on Postgres is to keep the archived WAL as well; undefined: none of it. The limit is for a
+ * store without later bases.
+ */
+function neededFrom({ needed_segment: segment }: KeptStore, last: string, { historyMb }: Config): string | undefined {
+  if (segment === null) return undefined
+  const bytes = segmentPosition(last) - segmentPosition(segment)
+  return bytes >= 0 && bytes < 2 * historyMb * MIB ? segment : undefined
+}
+
 /** Archives the WAL of a running store. Returns the position up to which it is; undefined when its history restarts. */
 async function archive(context: WorkerContext, store: KeptStore): Promise<number | undefined> {
   const { catalog, storage, secrets, config } = context
@@ -63,7 +74,9 @@ async function archive(context: WorkerContext, store: KeptStore): Promise<number
   let from = store.archived_segment === null ? first : nextSegment(store.archived_segment)
   for (;;) {
     const { last, bytes, isMissing } = await storage.archiveWal(store, from)
-    const isKept = !isMissing && (last === undefined || (await inSession((session) => releaseWal(session, last))))
+    const release = (upto: string) => inSession((session) => releaseWal(session, upto))
+    const isKept =
+      !isMissing && (last === undefined || (await release(neededFrom(store, last, config) ?? nextSegment(last))))
     if (!isKept) {
       await restart('WAL was lost')
       return undefined

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { copierOf, fileAppears, freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
 import { segmentPosition } from '../postgres/wal.ts'
-import { baseOf } from './base.ts'
+import { baseOf } from './base_place.ts'
 import { notedRecovery, noteRecovery } from './replay.ts'
 import type { Restoration } from './storage.ts'
 

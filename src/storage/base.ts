@@ -7,6 +7,7 @@ import { syncDirectory } from '../host/durable.ts'
 import { isWalSegment } from '../postgres/data_directory.ts'
 import { recoveryEnd } from '../postgres/control_file.ts'
 import { lsnText, nextSegment, segmentAt, segmentPosition } from '../postgres/wal.ts'
+import { baseOf, unfinishedBaseOf } from './base_place.ts'
 import { fillDataDirectory, type FillOptions } from './clone.ts'
 import type { RunningParent } from './parent_session.ts'
 import { removeSpare } from './spare.ts'
@@ -18,11 +19,6 @@ export interface MadeBase {
   readonly lsn: string
   readonly segment: string
 }
-
-export const baseOf = (home: string, number: number): string => join(home, 'bases', String(number))
-
-/** The base that is being made, under its number once it is whole: another worker, or a later one, goes on with it. */
-export const unfinishedBaseOf = (home: string): string => join(home, 'base.making')
 
 /** In a base: when it was begun. */
 const sinceOf = (base: string): string => join(base, 'since')

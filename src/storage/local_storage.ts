@@ -6,13 +6,13 @@ import { isInstalled, offeredExtensions } from '../host/binaries.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import { homeOf, layoutOf, logDirOf, ownerOf, socketDirOf } from '../host/layout.ts'
 import type { HostOptions } from '../host/options.ts'
-import { runEffect } from '../host/effect.ts'
 import { probeOnce } from '../host/probe_once.ts'
 import { waitStopped } from '../host/server_lock.ts'
 import { explainShortages } from '../host/shortage.ts'
 import { PG_VERSIONS } from '../postgres/versions.ts'
 import { segmentPosition } from '../postgres/wal.ts'
-import { baseOf, makeBase, readCheckpoint, removeBase, removeBases } from './base.ts'
+import { makeBase, readCheckpoint, removeBase, removeBases } from './base.ts'
+import { baseOf } from './base_place.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { copyProgressText, readCopyProgress } from './copy_progress.ts'
@@ -22,7 +22,7 @@ import { isPacked, packStore, unpackStore } from './pack.ts'
 import { tendImage } from './image/tend.ts'
 import { prepareVersion } from './prepare.ts'
 import { endCopies, expireRemovalNotes, removeStored, storedIds, visitStores } from './remove.ts'
-import { cloneEnd } from './reflink.ts'
+import { cloneEnd, hasManyExtents } from './reflink.ts'
 import { withTimeout } from '../race.ts'
 import { cloneModeOf } from './report.ts'
 import { notedRecovery } from './replay.ts'
@@ -116,8 +116,7 @@ export function localStorage(options: HostOptions): Storage {
       const pgdata = join(baseOf(home, base.number), 'pgdata')
       return { ...made, bytes: isShared ? 0 : (await measureDataDirectory(pgdata)).bytes }
     },
-    clonesSlowly: async ({ id }) =>
-      (await cloneKind()) === 'reflink' && (await runEffect(['extents', homeOf(layout, id)])) === 'stale',
+    clonesSlowly: async ({ id }) => (await cloneKind()) === 'reflink' && (await hasManyExtents(homeOf(layout, id))),
     tendSpares: ({ id }, wanted) => tendSpares(homeOf(layout, id), wanted, copyOptions(id)),
     list: () => storedIds(layout),
     visit: (visit) => visitStores(layout, visit),

@@ -8,19 +8,22 @@ import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { fenceText, outcomeOf, type EffectOutcome } from '../host/effect.ts'
+import { fenceText, outcomeOf, runEffect, type EffectOutcome } from '../host/effect.ts'
 import type { Progress } from '../host/fence.ts'
 import { SERVER_PORT } from '../host/layout.ts'
 import { forkEffect } from '../host/spawner.ts'
+import { recoveryEnd } from '../postgres/control_file.ts'
 import { isWalSegment, LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import { redoPosition, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
 import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
+import { latestBase } from './base_place.ts'
 import { isSessionLost, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
+import { spareOf } from './spare.ts'
 
 /** One call waits so long; the next one joins the clone. */
 const CAP_MS = 2_500
@@ -33,6 +36,10 @@ const MAX_CPUS = 4
 const MAX_REPLAY_BYTES = 256 * 2 ** 20
 /** Before a clone of a parent begins again that is about to start or to stop. */
 const PAUSE_MS = 250
+/** A clone of files with more extents takes half as long again as one of a new branch. */
+const MANY_EXTENTS = 4_000
+/** A clone takes as long for so many extents as a recovery does for a MiB of WAL. */
+const EXTENTS_PER_MIB = 160
 /** The f_type of XFS (statfs(2)). */
 const XFS = 0x58465342
 
@@ -69,11 +76,12 @@ async function makeClone(
   // Opened while files are cloned; a parent at rest has no socket.
   const opened = parent && existsSync(socketPath(parent.socketDir, SERVER_PORT)) ? openSession(parent) : undefined
   try {
-    if (opened && bytesToReplay(join(from, 'pgdata')) > MAX_REPLAY_BYTES)
+    const base = opened && (await baseInsteadOf(from))
+    if (opened && base === undefined && bytesToReplay(from) > MAX_REPLAY_BYTES)
       await opened.then((client) => client && unlessLost(client.query('checkpoint')))
     const runs = isSpare ? 'spare' : parent ? '1' : ''
-    const outcome = await effect(['clone', ...at, removed, from, runs, LEFT_OUT_OF_CLONES, cpus, sync])
-    if (outcome !== 'live') return progressOf(outcome)
+    const outcome = await effect(['clone', ...at, removed, from, runs, base ?? '', LEFT_OUT_OF_CLONES, cpus, sync])
+    if (outcome !== 'live' && outcome !== 'based') return progressOf(outcome)
     const client = await opened
     const end = client && (await unlessLost(endOfWal(client)))
     if (!end) {
@@ -82,13 +90,46 @@ async function makeClone(
       return 'pending'
     }
     const { lsn, file, subscribed } = end
-    const completed = await effect(['complete', ...at, from, sync, lsn, timelineOf(file), subscribed ? '1' : ''])
+    const completes = ['complete', ...at, from, sync, lsn, timelineOf(file), subscribed ? '1' : '', outcome]
+    const completed = await effect(completes)
     // The next clone recovers from there.
     if (completed === 'stale') await unlessLost(client.query('checkpoint'))
     return progressOf(completed)
   } finally {
     void opened?.then((client) => client?.end()).catch(() => undefined)
   }
+}
+
+/**
+ * The latest base of a running store if its spare and the WAL since lead to a clone sooner than the store's files, which
+ * have many extents.
+ */
+async function baseInsteadOf(home: string): Promise<string | undefined> {
+  const base = await latestBase(home)
+  if (base === undefined) return undefined
+  const spare = join(spareOf(base), 'pgdata')
+  const redo = redoPosition(spare)
+  if (redo === undefined) return undefined
+  const recovery = await recoveryEnd(spare).catch(() => undefined)
+  const end = recovery?.position ?? redo
+  const since = walSince(home, end)
+  if (since === undefined) return undefined
+  const extents = Math.max(MANY_EXTENTS, ((end - redo + since) / 2 ** 20) * EXTENTS_PER_MIB)
+  return (await hasManyExtents(home, Math.ceil(extents))) ? base : undefined
+}
+
+/** Whether the files of a store have more extents, each of which a clone copies. */
+export const hasManyExtents = async (home: string, limit = MANY_EXTENTS): Promise<boolean> =>
+  (await runEffect(['extents', home, String(limit)])) === 'stale'
+
+const bytesToReplay = (home: string): number => walSince(home, redoPosition(join(home, 'pgdata')) ?? 0) ?? 0
+
+/** The bytes of a store's WAL in its `pg_wal` from a position on, to the segment; undefined when that is not there. */
+function walSince(home: string, position: number): number | undefined {
+  const pgdata = join(home, 'pgdata')
+  const names = readdirSync(join(pgdata, 'pg_wal')).filter(isWalSegment)
+  const first = names.find((name) => segmentPosition(name) === position - (position % SEGMENT_BYTES))
+  return first === undefined ? undefined : writtenPosition(pgdata, first) - position
 }
 
 function progressOf(outcome: EffectOutcome): Progress {
@@ -100,14 +141,6 @@ function progressOf(outcome: EffectOutcome): Progress {
 async function effect(args: readonly string[]): Promise<EffectOutcome> {
   const { code, complaint } = await forkEffect(args).ended
   return code === null ? 'busy' : outcomeOf(code, complaint)
-}
-
-/** The WAL since the last checkpoint of a server, to the segment. */
-function bytesToReplay(pgdata: string): number {
-  const redo = redoPosition(pgdata) ?? 0
-  const names = readdirSync(join(pgdata, 'pg_wal')).filter(isWalSegment)
-  const first = names.find((name) => segmentPosition(name) === redo - (redo % SEGMENT_BYTES))
-  return first === undefined ? 0 : writtenPosition(pgdata, first) - redo
 }
 
 /** Opens a session at a parent; undefined when its server ends or does not accept one yet. */

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { query, settled } from '../../test/local_host.ts'
 import { freshXfsHost } from '../../test/xfs_host.ts'
 import { segmentPosition } from '../postgres/wal.ts'
-import { baseOf } from './base.ts'
+import { baseOf } from './base_place.ts'
 import { spareOf } from './spare.ts'
 import type { StoreRef } from './storage.ts'
 
@@ -30,7 +30,7 @@ async function run(store: StoreRef, statement: string): Promise<object[]> {
 const spareOfData = { base: undefined, ofData: true }
 const makeSpare = (store: StoreRef) => settled(() => storage.tendSpares(store, spareOfData))
 const hasSpare = (directory: string): boolean => existsSync(join(spareOf(directory), 'pgdata'))
-const inodeOf = (directory: string): number => statSync(join(directory, 'pgdata/global/pg_control')).ino
+const inodeOf = (directory: string): number => statSync(join(directory, 'pgdata/PG_VERSION')).ino
 
 async function cloneOf(parent: StoreRef, name: string): Promise<StoreRef> {
   const child = local.branch(name)
@@ -76,6 +76,38 @@ test('no spare is made of data that a server writes, and one that is not wanted 
   for (let tries = 0; tries < 3; tries++) equal(await storage.tendSpares(parent, spareOfData), 'pending')
   equal(await storage.tendSpares(parent, { base: undefined, ofData: false }), 'done')
   equal(existsSync(spareOf(home(parent))), false)
+  await settled(() => computes.stop(parent, next()))
+})
+
+/** Makes a base of a running store, and its spare. Returns the directory of the base. */
+async function makeBase(store: StoreRef): Promise<string> {
+  let made: object | 'pending' = 'pending'
+  while (made === 'pending') made = await storage.makeBase(store, { number: 1, now: new Date().toISOString() })
+  await settled(() => storage.tendSpares(store, { base: 1, ofData: false }))
+  return baseOf(home(store), 1)
+}
+
+test('a clone of a running parent with many extents begins with its base', { skip: CANNOT }, async () => {
+  const parent = await newStore('aged')
+  const { address } = await local.start(parent, next())
+  await query(address, 'create table wide (n int, text text); alter table wide alter text set storage plain')
+  await query(address, `insert into wide select n, repeat('x', 3000) from generate_series(1, 16000) n`)
+  await query(address, 'vacuum (freeze) wide')
+  await query(address, 'checkpoint')
+  const base = await makeBase(parent)
+  const spare = inodeOf(spareOf(base))
+  // Its extents are few.
+  const early = await cloneOf(parent, 'aged-early')
+  ok(hasSpare(base))
+  // Every other page, which then lies apart from that of the base.
+  await query(address, 'delete from wide where n % 4 = 0; delete from item')
+  await query(address, 'checkpoint')
+  const [late, later] = [await cloneOf(parent, 'aged-late'), await cloneOf(parent, 'aged-later')]
+  equal(hasSpare(base), false)
+  equal(inodeOf(home(late)), spare)
+  const counts = 'select (select count(*) from wide)::int as wide, (select count(*) from item)::int as item'
+  deepEqual(await run(early, counts), [{ wide: 16_000, item: 1 }])
+  for (const store of [late, later]) deepEqual(await run(store, counts), [{ wide: 12_000, item: 0 }])
   await settled(() => computes.stop(parent, next()))
 })
 

@@ -2,7 +2,7 @@ import { mkdir, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncDirectory } from '../host/durable.ts'
 import type { Progress } from '../host/fence.ts'
-import { baseOf } from './base.ts'
+import { baseOf } from './base_place.ts'
 import { fillDataDirectory, type FillOptions } from './clone.ts'
 import { discardSpare, isCurrent, removeSpare, spareOf, unfinishedSpareOf } from './spare.ts'
 

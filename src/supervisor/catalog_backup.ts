@@ -21,7 +21,8 @@ import { layoutOf, logDirOf } from '../host/layout.ts'
 import { lsnText, nextSegment, segmentPosition } from '../postgres/wal.ts'
 import { CATALOG } from '../secrets/stores.ts'
 import type { Secrets } from '../secrets/secrets.ts'
-import { baseOf, makeBase, removeBases } from '../storage/base.ts'
+import { makeBase, removeBases } from '../storage/base.ts'
+import { baseOf } from '../storage/base_place.ts'
 import type { Undo } from './undo.ts'
 
 const EVERY_MS = 10_000
