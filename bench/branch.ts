@@ -114,7 +114,9 @@ async function bareClone({ branch_id }: Place): Promise<number> {
   return cloned + server.ms
 }
 
-const homeOf = ({ branch_id }: Place): string => join(dataDir, 'branches', branch_id)
+function homeOf({ branch_id }: Place): string {
+  return join(dataDir, 'branches', branch_id)
+}
 
 function latestBaseOf(place: Place): string {
   const bases = join(homeOf(place), 'bases')
