@@ -19,7 +19,7 @@ const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Numb
 /** The limit of the wait for a clone that is made ahead. */
 const MAX_WAIT_MS = 60_000
 /** Of updates between two branches of a parent that runs, and the time until a base of them is begun. */
-const [MORE_SECONDS, BASE_MS] = [10, 20_000]
+const [MORE_SECONDS, BASE_MS] = [10, 30_000]
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 

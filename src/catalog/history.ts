@@ -65,7 +65,10 @@ export interface KeptStore {
   readonly is_chained: boolean | null
   readonly archived_segment: string | null
   readonly bytes: number | null
-  /** The segment of its latest base, if clones are made of that one (reflink.ts) and the disk has room for the WAL. */
+  /**
+   * The segment of the base before its latest one, if clones are made of bases (reflink.ts) and the disk has room for
+   * the WAL: the spare of the latest one is still to be made.
+   */
   readonly needed_segment: string | null
 }
 
@@ -75,7 +78,8 @@ export function listKeptStores(db: Db, hostId: string): Promise<KeptStore[]> {
     select s.id, s.number, b.project_id, p.pg_version, c.address as host, c.port,
            s.first_segment, s.is_chained, s.archived_segment, s.bytes,
            case when s.is_slow and not h.disk_short then
-             (select segment from base where store_id = s.id order by number desc limit 1) end as needed_segment
+             (select min(segment) from (
+                select segment from base where store_id = s.id order by number desc limit 2) b) end as needed_segment
       from compute c join store s on s.id = c.store_id join branch b on b.store_id = s.id
       join project p on p.id = b.project_id join host h on h.id = s.host_id
      where c.host_id = ${hostId} and c.ended_at is null and s.state = 'ready' order by s.number`)

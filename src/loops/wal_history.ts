@@ -58,7 +58,7 @@ export function startWalHistoryLoop(context: WorkerContext): Loop {
 function neededFrom({ needed_segment: segment }: KeptStore, last: string, { historyMb }: Config): string | undefined {
   if (segment === null) return undefined
   const bytes = segmentPosition(last) - segmentPosition(segment)
-  return bytes >= 0 && bytes < 2 * historyMb * MIB ? segment : undefined
+  return bytes >= 0 && bytes < 3 * historyMb * MIB ? segment : undefined
 }
 
 /** Archives the WAL of a running store. Returns the position up to which it is; undefined when its history restarts. */

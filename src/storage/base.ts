@@ -44,7 +44,8 @@ export async function makeBase(
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     })
     await readOrCreate(sinceOf(making), 0o600, () => Buffer.from(now))
-    if ((await fillDataDirectory({ home: making, from: home, parent }, options)) === 'pending') return 'pending'
+    if ((await fillDataDirectory({ home: making, from: home, parent, isBase: true }, options)) === 'pending')
+      return 'pending'
     await mkdir(join(home, 'bases'), { recursive: true, mode: 0o700 })
     await rename(making, base)
     await syncDirectory(join(home, 'bases'))

@@ -52,6 +52,8 @@ export interface CopyPlan {
   readonly replay?: ReplayPlan | undefined
   /** Makes a spare of the source (spare.ts). */
   readonly isSpare?: boolean
+  /** Makes a base: a restore from it is to replay little WAL. */
+  readonly isBase?: boolean
 }
 
 async function main(): Promise<void> {

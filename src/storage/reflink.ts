@@ -19,11 +19,11 @@ import { redoPosition, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
 import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
-import { latestBase } from './base_place.ts'
+import { listBases } from './base_place.ts'
 import { isSessionLost, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
-import { spareOf } from './spare.ts'
+import { hasSpare, spareOf } from './spare.ts'
 
 /** One call waits so long; the next one joins the clone. */
 const CAP_MS = 2_500
@@ -66,7 +66,7 @@ export async function cloneDataDirectory(plan: CopyPlan, options: FillOptions): 
 export const cloneEnd = (home: string): Promise<unknown> | undefined => clones.get(home)?.catch(() => undefined)
 
 async function makeClone(
-  { home, from, owner, parent, isSpare }: CopyPlan,
+  { home, from, owner, parent, isSpare, isBase }: CopyPlan,
   { removed, fence }: FillOptions,
 ): Promise<Progress> {
   const as = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
@@ -76,7 +76,7 @@ async function makeClone(
   // Opened while files are cloned; a parent at rest has no socket.
   const opened = parent && existsSync(socketPath(parent.socketDir, SERVER_PORT)) ? openSession(parent) : undefined
   try {
-    const base = opened && (await baseInsteadOf(from))
+    const base = opened && !isBase ? await baseInsteadOf(from) : undefined
     if (opened && base === undefined && bytesToReplay(from) > MAX_REPLAY_BYTES)
       await opened.then((client) => client && unlessLost(client.query('checkpoint')))
     const runs = isSpare ? 'spare' : parent ? '1' : ''
@@ -101,11 +101,11 @@ async function makeClone(
 }
 
 /**
- * The latest base of a running store if its spare and the WAL since lead to a clone sooner than the store's files, which
- * have many extents.
+ * The latest base with a spare of a running store, if that and the WAL since lead to a clone sooner than the store's
+ * files do, which have many extents.
  */
 async function baseInsteadOf(home: string): Promise<string | undefined> {
-  const base = await latestBase(home)
+  const base = (await listBases(home)).find(hasSpare)
   if (base === undefined) return undefined
   const spare = join(spareOf(base), 'pgdata')
   const redo = redoPosition(spare)

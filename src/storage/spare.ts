@@ -17,6 +17,8 @@ const CONTROL = 'global/pg_control'
 
 const controlOf = (directory: string): string => join(directory, 'pgdata', CONTROL)
 
+export const hasSpare = (directory: string): boolean => existsSync(controlOf(spareOf(directory)))
+
 /** Whether a spare has the data of its source. Each run of a server writes another control file. */
 export async function isCurrent(spare: string, source: string): Promise<boolean> {
   const [then, now] = await Promise.all(
@@ -38,7 +40,7 @@ export async function discardSpare(path: string): Promise<void> {
 
 /** Renames the spare of a base to a new path. Returns false if the base has no spare. */
 export function takeSpare(base: string, place: string): boolean {
-  if (!existsSync(controlOf(spareOf(base)))) return false
+  if (!hasSpare(base)) return false
   try {
     renameSync(join(spareOf(base), 'pgdata'), place)
   } catch (error) {

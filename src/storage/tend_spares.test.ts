@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { query, settled } from '../../test/local_host.ts'
 import { freshXfsHost } from '../../test/xfs_host.ts'
 import { segmentPosition } from '../postgres/wal.ts'
+import type { MadeBase } from './base.ts'
 import { baseOf } from './base_place.ts'
 import { spareOf } from './spare.ts'
 import type { StoreRef } from './storage.ts'
@@ -79,13 +80,15 @@ test('no spare is made of data that a server writes, and one that is not wanted 
   await settled(() => computes.stop(parent, next()))
 })
 
-/** Makes a base of a running store, and its spare. Returns the directory of the base. */
-async function makeBase(store: StoreRef): Promise<string> {
-  let made: object | 'pending' = 'pending'
-  while (made === 'pending') made = await storage.makeBase(store, { number: 1, now: new Date().toISOString() })
-  await settled(() => storage.tendSpares(store, { base: 1, ofData: false }))
-  return baseOf(home(store), 1)
+/** Makes a base of a running store. */
+async function makeBase(store: StoreRef, number: number): Promise<MadeBase> {
+  for (;;) {
+    const made = await storage.makeBase(store, { number, now: new Date().toISOString() })
+    if (made !== 'pending') return made
+  }
 }
+
+const spareOfBase = (store: StoreRef, base: number) => settled(() => storage.tendSpares(store, { base, ofData: false }))
 
 test('a clone of a running parent with many extents begins with its base', { skip: CANNOT }, async () => {
   const parent = await newStore('aged')
@@ -94,7 +97,9 @@ test('a clone of a running parent with many extents begins with its base', { ski
   await query(address, `insert into wide select n, repeat('x', 3000) from generate_series(1, 16000) n`)
   await query(address, 'vacuum (freeze) wide')
   await query(address, 'checkpoint')
-  const base = await makeBase(parent)
+  const base = baseOf(home(parent), 1)
+  await makeBase(parent, 1)
+  await spareOfBase(parent, 1)
   const spare = inodeOf(spareOf(base))
   // Its extents are few.
   const early = await cloneOf(parent, 'aged-early')
@@ -102,6 +107,9 @@ test('a clone of a running parent with many extents begins with its base', { ski
   // Every other page, which then lies apart from that of the base.
   await query(address, 'delete from wide where n % 4 = 0; delete from item')
   await query(address, 'checkpoint')
+  // A later base is one of the files, from which a restore replays little.
+  await makeBase(parent, 2)
+  ok(hasSpare(base))
   const [late, later] = [await cloneOf(parent, 'aged-late'), await cloneOf(parent, 'aged-later')]
   equal(hasSpare(base), false)
   equal(inodeOf(home(late)), spare)
@@ -114,13 +122,11 @@ test('a clone of a running parent with many extents begins with its base', { ski
 test('a restore takes the spare of its base', { skip: CANNOT }, async () => {
   const store = await newStore('based')
   const { address } = await local.start(store, next())
-  let made = await storage.makeBase(store, { number: 1, now: new Date().toISOString() })
-  while (made === 'pending') made = await storage.makeBase(store, { number: 1, now: new Date().toISOString() })
-  const { segment } = made
+  const { segment } = await makeBase(store, 1)
   await query(address, 'insert into item values (2)')
   const moment = new Date().toISOString()
   await query(address, 'insert into item values (3)')
-  await settled(() => storage.tendSpares(store, { base: 1, ofData: false }))
+  await spareOfBase(store, 1)
   const base = baseOf(home(store), 1)
   ok(hasSpare(base))
   const restoration = {

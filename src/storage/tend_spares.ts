@@ -16,10 +16,11 @@ export interface WantedSpares {
 
 /** Makes the wanted spares of a store, and removes its other spares. `pending`: call again. */
 export async function tendSpares(home: string, wanted: WantedSpares, options: FillOptions): Promise<Progress> {
-  const bases = await readdir(join(home, 'bases')).catch(() => [])
-  for (const name of bases) if (name !== String(wanted.base)) await removeSpare(join(home, 'bases', name))
   if (!wanted.ofData) await removeSpare(home)
   if (wanted.base !== undefined && (await makeSpare(baseOf(home, wanted.base), options)) === 'pending') return 'pending'
+  // Not before: a branch may be made of it meanwhile.
+  const bases = await readdir(join(home, 'bases')).catch(() => [])
+  for (const name of bases) if (name !== String(wanted.base)) await removeSpare(join(home, 'bases', name))
   return wanted.ofData ? makeSpare(home, options) : 'done'
 }
 
