@@ -7,6 +7,9 @@
 use strict;
 
 my ($FICLONE, $FSGETXATTR) = (0x40049409, 0x801c581f);
+# Of Btrfs, with struct btrfs_ioctl_vol_args_v2 (linux/btrfs.h).
+my ($SNAPSHOT_CREATE, $SUBVOLUME_CREATE) = (0x50009417, 0x50009418);
+my ($SUBVOLUME_INODE, $STUB_INODE) = (256, 2);
 my ($CONTROL, $CONTROL_BYTES) = ('global/pg_control', 8192);
 my $SEGMENT_BYTES = 1 << 24;
 my ($CHUNK_FILES, $CHUNK_BYTES) = (32, 1 << 16);
@@ -123,6 +126,50 @@ sub clone_file {
   return 1;
 }
 
+# Makes a subvolume of Btrfs, as a snapshot of the open directory SOURCE if that is given. Data directories are subvolumes there: a snapshot
+# takes the same time whatever their extents. Returns false on another filesystem, or if SOURCE is no subvolume.
+sub make_subvolume {
+  my ($request, $path, $source) = @_;
+  return 0 if $source && (stat $source)[1] != $SUBVOLUME_INODE;
+  my ($parent, $name) = $path =~ m{(.*)/(.*)};
+  ioctl(open_tree($parent), $request, pack 'q Q Q x32 a4040', $source ? fileno $source : 0, 0, 0, $name) or return 0;
+  return chmod 0700, $path;
+}
+
+# Removes paths of a pattern from a snapshot, as what a clone leaves out, and gives the other files to this user.
+sub keep_files {
+  my ($top, $uid, $gid, $left_out) = @_;
+  my @directories = ($top);
+  own_entry($top, $uid, $gid);
+  while (defined(my $directory = shift @directories)) {
+    for my $path (files_in($directory)) {
+      my $name = substr $path, 1 + length $top;
+      my $inode = (lstat $path)[1];
+      my $is_kept = $name !~ $left_out;
+      # A subvolume in the source is an empty directory in its snapshot.
+      if (-d _ && $inode == $STUB_INODE) { rmdir $path or fail($path) }
+      elsif (-d _ && !$is_kept) { discard($path) }
+      elsif (-d _) { push @directories, $path; own_entry($path, $uid, $gid) }
+      elsif (-f _ && $is_kept) { own_entry($path, $uid, $gid) }
+      else { unlink $path or fail($path) }
+    }
+  }
+}
+
+# snapshot FROM PLACE UID GID: makes PLACE a snapshot of pgdata in FROM, which no server writes. Gone: that is no subvolume of Btrfs.
+sub snapshot {
+  my ($from, $place, $uid, $gid) = @_;
+  require Fcntl;
+  make_subvolume($SNAPSHOT_CREATE, $place, open_tree("$from/pgdata")) or leave('gone');
+  keep_files($place, $uid, $gid, qr/(?!)/);
+  leave('done');
+}
+
+sub own_entry {
+  my ($path, $uid, $gid) = @_;
+  return $uid eq '-' || chown($uid, $gid, $path) || fail($path);
+}
+
 sub make_owned {
   my ($path, $uid, $gid) = @_;
   mkdir $path, 0700 or fail($path);
@@ -168,8 +215,11 @@ sub clone {
   my $is_taken =
     $state eq 'running' ? length $base && take_base($from, $base, $making) : !$is_spare && take_spare($from, $making, $control);
   if (!$is_taken) {
-    make_owned($making, $uid, $gid);
-    clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
+    if (make_subvolume($SNAPSHOT_CREATE, $making, $top)) { keep_files($making, $uid, $gid, qr/$left_out|^$CONTROL$/) }
+    else {
+      make_owned($making, $uid, $gid) unless make_subvolume($SUBVOLUME_CREATE, $making) && own_entry($making, $uid, $gid);
+      clone_tree("$from/pgdata", $making, $uid, $gid, qr/$left_out/, $cpus);
+    }
     # Later is too late for a server that runs, whose last checkpoint may be another by now.
     if ($state eq 'running') { write_new("$making/$CONTROL", $control, $uid, $gid) }
     else { clone_file($top, $CONTROL, "$making/$CONTROL", $uid, $gid) or fail($CONTROL) }

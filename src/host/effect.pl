@@ -487,7 +487,7 @@ sub obey {
   exit;
 }
 
-my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, clone => \&clone, extents => \&count_extents, complete => \&complete, pack => \&pack_store, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
+my %ACTION = (serve => \&serve, probe => \&probe, probe_egress => \&probe_egress, start => \&start, seal => \&seal_running, configure => \&configure, copy => \&copy, clone => \&clone, extents => \&count_extents, snapshot => \&snapshot, complete => \&complete, pack => \&pack_store, stop => \&stop, wait => \&wait_free, remove => \&remove, end => \&end, take => \&take, watch => \&watch);
 sub perform { my $action = $ACTION{+shift} or die "unknown action\n"; $action->(@_) }
 umask 022;
 perform(@ARGV);

@@ -30,6 +30,7 @@ import {
 import { readControlFile } from '../postgres/control_file.ts'
 import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
+import { runEffectHere } from '../host/effect.ts'
 import type { Owner } from '../host/layout.ts'
 import { isSessionLost, type RunningParent } from './parent_session.ts'
 import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
@@ -90,7 +91,7 @@ function tell(home: string, error: unknown): void {
 async function copy({ home, from, owner, parent, replay }: CopyPlan, running: boolean): Promise<void> {
   const making = join(home, MAKING)
   rmSync(making, { recursive: true, force: true })
-  const isTaken = replay !== undefined && takeSpare(from, making)
+  const isTaken = replay !== undefined && (takeSpare(from, making) || (await takeSnapshot(from, making, owner)))
   if (!isTaken) makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
   const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
@@ -119,6 +120,16 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
 const REMOVED = 'The base of this moment was removed.'
 
 const isRemoved = (base: string): boolean => !existsSync(join(base, 'pgdata'))
+
+/** The inode of a subvolume of Btrfs. */
+const SUBVOLUME_INODE = 256
+
+/** Makes a snapshot of a base where data directories are subvolumes (clone.pl). Returns false elsewhere. */
+async function takeSnapshot(base: string, place: string, owner: Owner | undefined): Promise<boolean> {
+  if (statSync(join(base, 'pgdata')).ino !== SUBVOLUME_INODE) return false
+  const as = owner ? [String(owner.uid), String(owner.gid)] : ['-', '-']
+  return (await runEffectHere(['snapshot', base, place, ...as], {})) === 'done'
+}
 
 /** Returns whether the copy may hold subscriptions. */
 async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> {

@@ -3,14 +3,12 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { query, settled } from '../../test/local_host.ts'
-import { freshXfsHost } from '../../test/xfs_host.ts'
-import { segmentPosition } from '../postgres/wal.ts'
-import type { MadeBase } from './base.ts'
+import { freshCloningHost, fromBase, makeBase } from '../../test/cloning_host.ts'
 import { baseOf } from './base_place.ts'
 import { spareOf } from './spare.ts'
 import type { StoreRef } from './storage.ts'
 
-const { local, storage, computes, next, home, skip: CANNOT } = freshXfsHost()
+const { local, storage, computes, next, home, skip: CANNOT } = freshCloningHost('xfs')
 
 /** A store at rest with one row. */
 async function newStore(name: string): Promise<StoreRef> {
@@ -80,14 +78,6 @@ test('no spare is made of data that a server writes, and one that is not wanted 
   await settled(() => computes.stop(parent, next()))
 })
 
-/** Makes a base of a running store. */
-async function makeBase(store: StoreRef, number: number): Promise<MadeBase> {
-  for (;;) {
-    const made = await storage.makeBase(store, { number, now: new Date().toISOString() })
-    if (made !== 'pending') return made
-  }
-}
-
 const spareOfBase = (store: StoreRef, base: number) => settled(() => storage.tendSpares(store, { base, ofData: false }))
 
 test('a clone of a running parent with many extents begins with its base', { skip: CANNOT }, async () => {
@@ -98,7 +88,7 @@ test('a clone of a running parent with many extents begins with its base', { ski
   await query(address, 'vacuum (freeze) wide')
   await query(address, 'checkpoint')
   const base = baseOf(home(parent), 1)
-  await makeBase(parent, 1)
+  await makeBase(storage, parent, 1)
   await spareOfBase(parent, 1)
   const spare = inodeOf(spareOf(base))
   // Its extents are few.
@@ -108,7 +98,7 @@ test('a clone of a running parent with many extents begins with its base', { ski
   await query(address, 'delete from wide where n % 4 = 0; delete from item')
   await query(address, 'checkpoint')
   // A later base is one of the files, from which a restore replays little.
-  await makeBase(parent, 2)
+  await makeBase(storage, parent, 2)
   ok(hasSpare(base))
   const [late, later] = [await cloneOf(parent, 'aged-late'), await cloneOf(parent, 'aged-later')]
   equal(hasSpare(base), false)
@@ -122,20 +112,14 @@ test('a clone of a running parent with many extents begins with its base', { ski
 test('a restore takes the spare of its base', { skip: CANNOT }, async () => {
   const store = await newStore('based')
   const { address } = await local.start(store, next())
-  const { segment } = await makeBase(store, 1)
+  const made = await makeBase(storage, store, 1)
   await query(address, 'insert into item values (2)')
   const moment = new Date().toISOString()
   await query(address, 'insert into item values (3)')
   await spareOfBase(store, 1)
   const base = baseOf(home(store), 1)
   ok(hasSpare(base))
-  const restoration = {
-    target: { timestamp: moment },
-    base: { storeId: store.id, number: 1 },
-    stores: [{ id: store.id, first: segment }],
-    from: segmentPosition(segment),
-    upto: undefined,
-  }
+  const restoration = fromBase(store, 1, made, moment)
   for (const name of ['restored', 'restored-again']) {
     const child = local.branch(name)
     await settled(() => storage.restore(child, restoration, next()))
