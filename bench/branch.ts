@@ -18,8 +18,8 @@ import { percentile, report } from './samples.ts'
 const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
 /** The limit of the wait for a clone that is made ahead. */
 const MAX_WAIT_MS = 60_000
-/** Of updates between two branches of a parent that runs, and the time until a base of them is begun. */
-const [MORE_SECONDS, BASE_MS] = [10, 30_000]
+/** Of updates between two branches of a parent that runs, and the time within which a base that is due is begun. */
+const [MORE_SECONDS, BASE_MS] = [10, 15_000]
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 
@@ -63,8 +63,7 @@ try {
     keep(agedAtOnce, 'aged, at once', await branchOnce(neap, place))
     keep(bareAged, 'bare, aged', await bareClone(place))
     await age(neap, place, MORE_SECONDS)
-    await sleep(BASE_MS)
-    await spareThere(() => latestBaseOf(place))
+    await lastBaseReady(place)
     keep(agedRunning, 'aged, running', await branchOnce(neap, place))
   }
 } finally {
@@ -133,6 +132,16 @@ async function spareThere(directory: () => string): Promise<number> {
   return performance.now() - begun
 }
 
+/** Waits until all bases that are due are made, and a clone of the last one ahead. */
+async function lastBaseReady(place: Place): Promise<void> {
+  const making = join(homeOf(place), 'base.making')
+  for (let last = ''; last !== latestBaseOf(place) || existsSync(making);) {
+    last = latestBaseOf(place)
+    await sleep(BASE_MS)
+    await spareThere(() => latestBaseOf(place))
+  }
+}
+
 async function branchOnce(at: Neap, place: Place): Promise<number> {
   const params = { project_id: place.project_id }
   const begun = performance.now()
@@ -177,7 +186,7 @@ report(
     `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
     `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead`,
     'at once: just after that, without such a clone',
-    `aged, running: of a compute that runs, after ${MORE_SECONDS} s of updates, once a clone of the next base was made ahead`,
+    `aged, running: of a compute that runs, after ${MORE_SECONDS} s of updates, once the bases that were due are made, and a clone of the last one ahead`,
     'made ahead: from the end of the suspend to that clone, a minute at most',
     'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
     'alone, beside: a commit of one row in the parent, without and while a branch is made',

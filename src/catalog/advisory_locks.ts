@@ -16,5 +16,5 @@ export const PROXY_LOCK_CLASS = 7301
  */
 /** First of the two keys of the lock that a change of an email holds; the second is the email's hash. */
 export const EMAIL_LOCK_CLASS = 7303
-/** First of the two keys of the lock that a worker holds while it tries out backups; the second is its host's hash. */
+/** First of the two keys of the lock that a worker holds during a drill; the second is its host's hash. */
 export const DRILL_LOCK_CLASS = 7304

@@ -1,9 +1,9 @@
-/** Trials of backups. */
+/** Drills: backups that are restored and checked. */
 import { DRILL_LOCK_CLASS } from './advisory_locks.ts'
 import type { Db } from './catalog.ts'
 import { sql } from './sql.ts'
 
-/** A trial of the newest backup of a branch. */
+/** A drill with the newest backup of a branch. */
 export interface BackupDrill {
   readonly id: number
   readonly branch_id: string
@@ -25,16 +25,16 @@ export interface BackupDrill {
 const COLUMNS = sql`
   id, branch_id, started_at, finished_at, label, saved_until, bytes, databases, tables, indexes, row_count, error`
 
-/** A trial that is to be made now. */
+/** A drill that is due. */
 export type DueDrill = Pick<BackupDrill, 'id' | 'branch_id'>
 
-/** Asks for a trial of a branch's newest backup. Returns its id. */
+/** Asks for a drill with a branch's newest backup. Returns its id. */
 export async function requestDrill(db: Db, branchId: string): Promise<number> {
   const row = await db.row<{ id: number }>(sql`insert into backup_drill (branch_id) values (${branchId}) returning id`)
   return row?.id ?? 0
 }
 
-/** Asks for a trial of each protected branch of a host whose last one was asked for so many hours ago. */
+/** Asks for a drill with each protected branch of a host whose last one was asked for so many hours ago. */
 export async function requestDueDrills(db: Db, hostId: string, hours: number): Promise<void> {
   await db.rows(sql`
     insert into backup_drill (branch_id)
@@ -49,10 +49,10 @@ const due = (hostId: string) => sql`
   select d.id from backup_drill d join branch b on b.id = d.branch_id join store s on s.id = b.store_id
    where d.finished_at is null and s.host_id = ${hostId} order by d.id limit 1`
 
-/** Whether a trial on a host waits, or runs. */
+/** Whether a drill on a host waits, or runs. */
 export const hasDueDrill = async (db: Db, hostId: string): Promise<boolean> => (await db.row(due(hostId))) !== undefined
 
-/** Takes the lock of a host's trials for a session. Returns false while another worker of the host has it. */
+/** Takes the lock of a host's drills for a session. Returns false while another worker of the host has it. */
 export async function lockDrills(session: Db, hostId: string): Promise<boolean> {
   const row = await session.row<{ is_locked: boolean }>(
     sql`select pg_try_advisory_lock(${DRILL_LOCK_CLASS}, hashtext(${hostId})) as is_locked`,
@@ -60,17 +60,17 @@ export async function lockDrills(session: Db, hostId: string): Promise<boolean> 
   return row?.is_locked ?? false
 }
 
-/** Begins the trial that has waited longest, if one does. */
+/** Begins the drill that has waited longest, if one does. */
 export function beginDrill(db: Db, hostId: string): Promise<DueDrill | undefined> {
   return db.row(sql`
     with next as (${due(hostId)})
     update backup_drill set started_at = clock_timestamp() where id = (select id from next) returning id, branch_id`)
 }
 
-/** Trials that are kept of each branch. */
+/** Drills that are kept of each branch. */
 const KEPT = 30
 
-/** Records the end of a trial. */
+/** Records the end of a drill. */
 export async function endDrill(
   db: Db,
   { id, branch_id }: Pick<DueDrill, 'id' | 'branch_id'>,
@@ -89,11 +89,11 @@ export async function endDrill(
       select id from backup_drill where branch_id = ${branch_id} order by id desc offset ${KEPT} limit 1)`)
 }
 
-/** The trials of a branch, the newest first. */
+/** The drills of a branch, the newest first. */
 export const listDrills = (db: Db, branchId: string): Promise<BackupDrill[]> =>
   db.rows(sql`select ${COLUMNS} from backup_drill where branch_id = ${branchId} order by id desc limit ${KEPT}`)
 
-/** The protected branches of a host whose last trial has failed. */
+/** The protected branches of a host whose last drill has failed. */
 export async function countFailedDrills(db: Db, hostId: string): Promise<number> {
   const row = await db.row<{ count: number }>(sql`
     select count(*)::int as count from branch b join store s on s.id = b.store_id

@@ -205,7 +205,7 @@ export async function beginBackups(db: Db, series: string): Promise<void> {
      where not exists (select from store_backup where store_id = s.id and series = ${series})`)
 }
 
-/** Forgets all backups but those of one series, and the trials that were asked for. */
+/** Forgets all backups but those of one series, and the drills that were asked for. */
 export async function forgetBackups(db: Db, series: string | null): Promise<void> {
   await db.rows(sql`delete from store_backup where series is distinct from ${series}`)
   if (series === null) await db.rows(sql`delete from backup_drill where finished_at is null`)

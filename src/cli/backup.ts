@@ -119,17 +119,17 @@ function addVerify(command: Command): void {
 function addDrill(command: Command): void {
   command
     .command('drill')
-    .summary('Try out the newest backup of a branch.')
+    .summary('Restore the newest backup of a branch beside it, and check it.')
     .description(
       'Fetch the newest backup of a branch with all WAL after it, recover it beside the branch, check all tables and ' +
-        'indexes, count the rows, and remove it again. Protected branches are tried out once a day.',
+        'indexes, count the rows, and remove it again. Protected branches have a drill once a day.',
     )
     .argument('[branch]', 'its name or id; may be left out where there is one branch')
     .option('--json', 'print JSON')
     .action(async (branch: string | undefined, _flags: object, self: Command) => {
-      const { tryBackupOut } = await import('../supervisor/backups.ts')
+      const { makeDrill } = await import('../supervisor/backups.ts')
       const flags = self.optsWithGlobals<Flags>()
-      const drill = await tryBackupOut(loadConfig(flags), branch)
+      const drill = await makeDrill(loadConfig(flags), branch, note)
       print(flags.json ? JSON.stringify(drill) : card(drill, DRILL))
       if (drill.error !== null) process.exitCode = 1
     })

@@ -41,7 +41,7 @@ export function startDrillLoop(context: WorkerContext): Loop {
   const removeLeftovers = async (): Promise<void> => {
     const directory = drillsOf(config)
     for (const id of await readdir(directory).catch(() => [])) {
-      await computes.endTrial(join(directory, id))
+      await computes.endDrillServer(join(directory, id))
       await rm(join(directory, id), { recursive: true, force: true })
     }
   }
@@ -54,7 +54,7 @@ export function startDrillLoop(context: WorkerContext): Loop {
     if (stopping.signal.aborted) return
     await endDrill(catalog, due, result)
     const facts = { branch: due.branch_id, ...result }
-    if (result.error === null) log.info(facts, 'tried out a backup')
+    if (result.error === null) log.info(facts, 'a drill has restored a backup')
     else log.error(facts, 'a backup could not be restored')
   }
 
@@ -87,10 +87,10 @@ export function startDrillLoop(context: WorkerContext): Loop {
       if (!(await hasDueDrill(catalog, hostId))) return
       const into = repository
       running = alone(() => drillNext(into))
-        .catch((error: unknown) => log.warn({ err: error }, 'could not try out a backup'))
+        .catch((error: unknown) => log.warn({ err: error }, 'a drill could not be made'))
         .finally(() => (running = undefined))
     },
-    (error) => log.warn({ err: error }, 'could not try out backups'),
+    (error) => log.warn({ err: error }, 'drills could not be made'),
   )
   return {
     async stop() {
@@ -131,7 +131,7 @@ async function tryBackup(
     const fetched = await fetchStore(repository, store.id, home)
     if (!fetched) return { error: 'The repository has no backup of it.' }
     const options = { purpose: 'backup', timeoutMs: CHECK_TIMEOUT_MS }
-    const { damages, databases, tables, indexes, rows } = await computes.tryOut(store, home, (address) =>
+    const { damages, databases, tables, indexes, rows } = await computes.withDrillServer(store, home, (address) =>
       withAdminSession(address, secrets.stores, options, (session) => checkData(session, signal)),
     )
     return {

@@ -108,10 +108,19 @@ export async function readBackups(config: Config): Promise<BackupReport> {
   return { catalog, catalog_error: failed?.series === series ? failed : null, branches }
 }
 
+/** A worker takes a drill up within so long, unless it makes another. */
+const TAKEN_UP_MS = 10_000
+
 /**
- * Has the newest backup of a branch, by id or name, tried out, and waits for the result. Errors: UsageError.
+ * Has a drill made with the newest backup of a branch, by id or name, and waits for its result.
+ * @param tell is told what it waits for
+ * Errors: UsageError.
  */
-export async function tryBackupOut(config: Config, branch: string | undefined): Promise<BackupDrill> {
+export async function makeDrill(
+  config: Config,
+  branch: string | undefined,
+  tell: (state: string) => void,
+): Promise<BackupDrill> {
   await requireRepository(config)
   return withCatalog(config, async (catalog) => {
     const { branches } = await readBackups(config)
@@ -126,13 +135,29 @@ export async function tryBackupOut(config: Config, branch: string | undefined): 
           : `There is no ${branch === undefined ? 'branch' : `branch ${branch}`} in the repository.`,
       )
     const id = await requestDrill(catalog, only.branch_id)
+    const asked = performance.now()
+    const tellOnce = onlyOnce(tell)
     for (;;) {
       const drill = (await listDrills(catalog, only.branch_id)).find((each) => each.id === id)
       if (!drill) throw new UsageError('The branch was deleted meanwhile.')
       if (drill.finished_at !== null) return drill
+      if (drill.started_at !== null) tellOnce(`The newest backup of ${only.branch_name} is being restored and checked.`)
+      else if (performance.now() - asked > TAKEN_UP_MS) tellOnce(NOT_TAKEN_UP)
       await sleep(LOOK_MS)
     }
   })
+}
+
+const NOT_TAKEN_UP =
+  'No worker has taken the drill up yet: it makes another one, or does not run (npx neap status). The drill stays due.'
+
+/** Calls `tell` with each text once. */
+function onlyOnce(tell: (text: string) => void): (text: string) => void {
+  const told = new Set<string>()
+  return (text) => {
+    if (!told.has(text)) tell(text)
+    told.add(text)
+  }
 }
 
 /** Has another backup made of each branch that was written to. Errors: UsageError. */

@@ -24,7 +24,7 @@ export const BranchBackup = Type.Object(
           Type.String({ description: 'The damage, if it was recovered; else its operator sees why' }),
         ),
       }),
-      { description: 'Trials of its backups, the newest first' },
+      { description: 'Drills: its newest backup restored and checked, the newest drill first' },
     ),
   },
   { $id: 'BranchBackup' },

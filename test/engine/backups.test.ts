@@ -38,7 +38,7 @@ test('a worker that was frozen in a push has the end of the WAL of a sleeping br
     assert.equal((await due())?.backup?.pushed_lsn, null)
   }))
 
-test('of the workers of a host one tries out backups at a time', () =>
+test('of the workers of a host one makes drills at a time', () =>
   catalogs.with(async ({ catalog }) => {
     const [one, other] = [await catalog.session(), await catalog.session()]
     assert.deepEqual([await lockDrills(one, HOST), await lockDrills(other, HOST)], [true, false])

@@ -206,7 +206,7 @@ function damage(file: string): void {
   writeFileSync(file, content)
 }
 
-test('a backup is tried out: recovered and checked beside its branch, and a damaged one is found', async () => {
+test('a drill recovers and checks a backup beside its branch, and finds a damaged one', async () => {
   const [counted] = (await query(neap, main.uri, HASH)) as { count: number }[]
   await query(neap, main.uri, 'create database closed')
   await query(neap, main.uri, 'alter database closed allow_connections false')

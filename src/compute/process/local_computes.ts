@@ -39,7 +39,7 @@ import { type StopSeconds, stopServer } from './stop_server.ts'
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
-import { endTrial, tryOut } from './trial.ts'
+import { endDrillServer, withDrillServer } from './drill_server.ts'
 import { probeWalls } from './walls.ts'
 import { watchComputes } from './watch.ts'
 
@@ -120,8 +120,12 @@ export function localComputes(options: ComputeOptions): Computes {
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },
-    tryOut: async (store, home, work) =>
-      tryOut({ layout, store, home, bin: await binOf(store), walls: await walls(), groups }, options.secrets, work),
+    withDrillServer: async (store, home, work) =>
+      withDrillServer(
+        { layout, store, home, bin: await binOf(store), walls: await walls(), groups },
+        options.secrets,
+        work,
+      ),
     settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))
@@ -159,7 +163,7 @@ function startProgress(home: string): string {
   return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
 }
 
-/** The calls that concern the size of a compute, and the end of a trial. */
+/** The calls that concern the size of a compute, and the end of a drill. */
 const callsOf = (groups: Cgroups) => ({
   resize: (id: string, size: CurrentSize) => groups.limit(id, resourceLimits(size)),
   weigh: async (id: string, { cu, comesFirst }: { cu: number; comesFirst: boolean }) =>
@@ -170,7 +174,7 @@ const callsOf = (groups: Cgroups) => ({
   readMemory: async () => groups.memory(),
   readDemand: async (id: string) => groups.demand(id),
   whyNoLimits: async () => groups.missing,
-  endTrial,
+  endDrillServer,
 })
 
 const resourceLimits = (size: CurrentSize) => ({

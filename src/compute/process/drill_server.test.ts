@@ -11,7 +11,7 @@ const { storage, computes, next } = local
 before(() => storage.prepare(PG_VERSION))
 after(() => local.dispose())
 
-test('a server that tries out data is within walls and a small control group, and ends', async (t) => {
+test("a drill's server is within walls and a small control group, and ends", async (t) => {
   const missing = await computes.whyNoLimits()
   if (missing !== undefined) return t.skip(missing)
   const branch = local.branch('tried')
@@ -19,10 +19,10 @@ test('a server that tries out data is within walls and a small control group, an
   const { address } = await local.start(branch, next())
   await query(address, 'create table kept as select 1 as n')
   await settled(() => computes.stop(branch, next()))
-  const home = join(local.base, 'trial')
+  const home = join(local.base, 'drill')
   cpSync(local.home(branch), home, { recursive: true, preserveTimestamps: true })
 
-  const server = await computes.tryOut(branch, home, async (socket) => {
+  const server = await computes.withDrillServer(branch, home, async (socket) => {
     deepEqual(await query(socket, 'select n from kept'), [{ n: 1 }])
     return notedServer(home)
   })

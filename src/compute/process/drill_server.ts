@@ -24,7 +24,7 @@ const CONFIG = Object.entries({
   .map(([name, value]) => `${name} = '${value}'\n`)
   .join('')
 
-interface TrialOptions {
+interface DrillOptions {
   readonly layout: Layout
   readonly store: StoreRef
   readonly home: string
@@ -34,10 +34,10 @@ interface TrialOptions {
 }
 
 /**
- * The server of a trial: within the walls of its store's computes and groups of its own, without egress, and with a
+ * The server of a drill: within the walls of its store's computes and groups of its own, without egress, and with a
  * socket of its own.
  */
-async function trialPlan({ layout, store, home, bin, walls, groups }: TrialOptions): Promise<ServerPlan> {
+async function drillPlan({ layout, store, home, bin, walls, groups }: DrillOptions): Promise<ServerPlan> {
   const socketDir = join(layout.runtimeDir, `t${store.number.toString(36)}`)
   await mkdir(layout.runtimeDir, { recursive: true, mode: 0o711 })
   return {
@@ -57,24 +57,24 @@ async function trialPlan({ layout, store, home, bin, walls, groups }: TrialOptio
 }
 
 /** Ends the server on a directory, if one runs. */
-export async function endTrial(home: string): Promise<void> {
+export async function endDrillServer(home: string): Promise<void> {
   if (existsSync(home)) while ((await stopServer(home)) === 'pending');
 }
 
 /** Recovers a data directory, runs `work` beside its server, and ends that. */
-export async function tryOut<T>(
-  options: TrialOptions,
+export async function withDrillServer<T>(
+  options: DrillOptions,
   secrets: StoreSecrets,
   work: (address: ComputeAddress) => Promise<T>,
 ): Promise<T> {
-  const plan = await trialPlan(options)
+  const plan = await drillPlan(options)
   const { id } = options.store
   try {
     while ((await recoverStore(plan, id, secrets)) === 'pending');
     while ((await startServer(plan)) === 'pending');
     return await work({ host: plan.socketDir, port: SERVER_PORT, store: id })
   } finally {
-    await endTrial(plan.home)
+    await endDrillServer(plan.home)
     await rm(plan.socketDir, { recursive: true, force: true })
   }
 }
