@@ -135,8 +135,8 @@ export interface Computes {
    * Runs `work` beside a server on a data directory that was fetched into `home`, which no client can reach, and ends
    * the server. Errors: it does not recover; those of `work`.
    */
-  withDrillServer<T>(store: StoreRef, home: string, work: (address: ComputeAddress) => Promise<T>): Promise<T>
-  /** Ends the server of `withDrillServer` on a directory, if one runs. */
+  runDrill<T>(store: StoreRef, home: string, work: (address: ComputeAddress) => Promise<T>): Promise<T>
+  /** Ends the server of `runDrill` on a directory, if one runs. */
   endDrillServer(home: string): Promise<void>
   /** Removes what ended computes have left; for a timer. */
   tidy(): Promise<void>

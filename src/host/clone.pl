@@ -201,7 +201,8 @@ sub clone {
   require IO::Handle;
   my $is_spare = $runs eq 'spare';
   my ($locks, $state) = begin_copy($home, $fence, $gid, $removed, $runs ? $from : '-');
-  leave('busy') if $is_spare && $state eq 'running';
+  # Clones that are waited for go first: both would wait for each other's locks on files.
+  leave('busy') if $is_spare && ($state eq 'running' || grep { !m{/spare\.making$} && noted_copy($_) } files_in("$from/copies"));
   give_way() if $is_spare;
   my $making = "$home/pgdata.making";
   discard($making) if -e $making;

@@ -89,14 +89,20 @@ sub started {
   return -d '/proc/self' ? '' : join ' ', split ' ', `ps -o lstart= -p $pid`;
 }
 
+# The process of a copy that is noted in a file: 0 if it has ended, undef without a note.
+sub noted_copy {
+  open(my $file, '<', $_[0]) or return undef;
+  my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or return undef;
+  return $start eq started($pid) ? $pid : 0;
+}
+
 # Kills the copies that are noted in these files, and forgets them. Returns how many there were.
 sub end_copies {
   my $ended = 0;
   for my $note (@_) {
-    open(my $file, '<', $note) or next;
-    my ($pid, $start) = (<$file> // '') =~ /^(\d+) (.+)/ or next;
+    my $pid = noted_copy($note) // next;
     # With its helpers, which have its locks too: it leads a session.
-    $ended += kill 'KILL', -$pid if $start eq started($pid);
+    $ended += kill 'KILL', -$pid if $pid;
     unlink $note;
   }
   return $ended;

@@ -131,7 +131,7 @@ async function tryBackup(
     const fetched = await fetchStore(repository, store.id, home)
     if (!fetched) return { error: 'The repository has no backup of it.' }
     const options = { purpose: 'backup', timeoutMs: CHECK_TIMEOUT_MS }
-    const { damages, databases, tables, indexes, rows } = await computes.withDrillServer(store, home, (address) =>
+    const { damages, databases, tables, indexes, rows } = await computes.runDrill(store, home, (address) =>
       withAdminSession(address, secrets.stores, options, (session) => checkData(session, signal)),
     )
     return {

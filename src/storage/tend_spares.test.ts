@@ -1,9 +1,10 @@
 import { deepEqual, equal, ok } from 'node:assert/strict'
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { query, settled } from '../../test/local_host.ts'
 import { freshCloningHost, fromBase, makeBase } from '../../test/cloning_host.ts'
+import { startTicks } from '../host/process_start.ts'
 import { baseOf } from './base_place.ts'
 import { spareOf } from './spare.ts'
 import type { StoreRef } from './storage.ts'
@@ -79,6 +80,19 @@ test('no spare is made of data that a server writes, and one that is not wanted 
 })
 
 const spareOfBase = (store: StoreRef, base: number) => settled(() => storage.tendSpares(store, { base, ofData: false }))
+
+test('a spare waits for a clone that is being made', { skip: CANNOT }, async () => {
+  const parent = await newStore('cloned')
+  const copies = join(home(parent), 'copies')
+  mkdirSync(copies, { recursive: true })
+  const note = (text: string) => writeFileSync(join(copies, 'br-other'), text)
+  note(`${process.pid} ${startTicks(process.pid)}\n`)
+  equal(await storage.tendSpares(parent, spareOfData), 'pending')
+  // It was killed.
+  note(`${process.pid} 1\n`)
+  await makeSpare(parent)
+  ok(hasSpare(home(parent)))
+})
 
 test('a clone of a running parent with many extents begins with its base', { skip: CANNOT }, async () => {
   const parent = await newStore('aged')

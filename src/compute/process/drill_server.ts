@@ -62,7 +62,7 @@ export async function endDrillServer(home: string): Promise<void> {
 }
 
 /** Recovers a data directory, runs `work` beside its server, and ends that. */
-export async function withDrillServer<T>(
+export async function runDrill<T>(
   options: DrillOptions,
   secrets: StoreSecrets,
   work: (address: ComputeAddress) => Promise<T>,

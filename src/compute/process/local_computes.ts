@@ -39,7 +39,7 @@ import { type StopSeconds, stopServer } from './stop_server.ts'
 import { notedServer } from './server_note.ts'
 import { ensureOwnPasswords, replaceUnknownPassword } from './store_password.ts'
 import { disableSubscriptions } from './subscriptions.ts'
-import { endDrillServer, withDrillServer } from './drill_server.ts'
+import { endDrillServer, runDrill } from './drill_server.ts'
 import { probeWalls } from './walls.ts'
 import { watchComputes } from './watch.ts'
 
@@ -120,12 +120,8 @@ export function localComputes(options: ComputeOptions): Computes {
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },
-    withDrillServer: async (store, home, work) =>
-      withDrillServer(
-        { layout, store, home, bin: await binOf(store), walls: await walls(), groups },
-        options.secrets,
-        work,
-      ),
+    runDrill: async (store, home, work) =>
+      runDrill({ layout, store, home, bin: await binOf(store), walls: await walls(), groups }, options.secrets, work),
     settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))
