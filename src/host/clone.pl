@@ -173,7 +173,7 @@ sub own_entry {
 sub make_owned {
   my ($path, $uid, $gid) = @_;
   mkdir $path, 0700 or fail($path);
-  $uid eq '-' or chown $uid, $gid, $path or fail($path);
+  own_entry($path, $uid, $gid);
 }
 
 # Postgres rewrites the control file in place: two equal reads in a row show that neither is torn.
@@ -201,7 +201,7 @@ sub clone {
   require IO::Handle;
   my $is_spare = $runs eq 'spare';
   my ($locks, $state) = begin_copy($home, $fence, $gid, $removed, $runs ? $from : '-');
-  # Clones that are waited for go first: both would wait for each other's locks on files.
+  # Clones that were asked for go first: both would wait for each other's locks on files.
   leave('busy') if $is_spare && ($state eq 'running' || grep { !m{/spare\.making$} && noted_copy($_) } files_in("$from/copies"));
   give_way() if $is_spare;
   my $making = "$home/pgdata.making";
