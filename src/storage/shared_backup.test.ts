@@ -23,9 +23,8 @@ async function runningParent(name: string) {
 
 /** Begins clones. Their backup waits for a checkpoint until `thaw` is called. Waits until all have joined it. */
 async function waitingClones(name: string, parent: StoreRef, pid: number, count: number) {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
   // Within its walls the server is a child of the process that started it.
-  const below = children.flatMap((child) => [child, ...childrenOf(child)])
+  const below = childrenOf(pid).flatMap((child) => [child, ...childrenOf(child)])
   const checkpointer = below.find((child) => commandOf(child).includes('checkpointer')) ?? 0
   ok(checkpointer > 1, `${pid} has no checkpointer`)
   process.kill(checkpointer, 'SIGSTOP')
@@ -44,9 +43,18 @@ async function waitingClones(name: string, parent: StoreRef, pid: number, count:
 }
 
 const childrenOf = (pid: number): number[] =>
-  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
+  readProc(`${pid}/task/${pid}/children`).trim().split(' ').filter(Boolean).map(Number)
 
-const commandOf = (pid: number): string => readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+const commandOf = (pid: number): string => readProc(`${pid}/cmdline`)
+
+/** Reads a file in /proc; empty once its process has ended. */
+function readProc(path: string): string {
+  try {
+    return readFileSync(`/proc/${path}`, 'utf8')
+  } catch {
+    return ''
+  }
+}
 
 /** Whether a copier is connected: its standard input is a socket too. */
 function hasSocket(pid: number): boolean {
