@@ -127,11 +127,18 @@ export async function setActive(
   return row !== undefined
 }
 
+/** The end of the WAL of a store whose compute was shut down cleanly. */
+export interface ComputeEnd {
+  readonly storeId: string
+  readonly lsn: string
+}
+
 /** Makes an endpoint idle, without a compute, and ends a pause. */
-export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<void> {
+export async function setIdle(tx: Db, id: string, reason: EndReason, end?: ComputeEnd): Promise<void> {
   await tx.rows(sql`
     with ended as (
-      update compute set ended_at = clock_timestamp(), end_reason = ${reason}
+      update compute set ended_at = clock_timestamp(), end_reason = ${reason},
+             end_lsn = case when store_id = ${end?.storeId} then ${end?.lsn}::pg_lsn end
        where endpoint_id = ${id} and ended_at is null
       returning store_id),
     unmeasured as (update store set measured_at = null where id in (select store_id from ended))
@@ -140,6 +147,14 @@ export async function setIdle(tx: Db, id: string, reason: EndReason): Promise<vo
            suspended_at = clock_timestamp(), updated_at = clock_timestamp(),
            metered_at = case when ${reason} = 'crash' or compute_id is null then metered_at else clock_timestamp() end
      where id = ${id}`)
+}
+
+/** Where the WAL of a store ended at the last stop of its endpoint's compute; undefined if that is not known. */
+export async function findEndOfWal(db: Db, endpointId: string, storeId: string): Promise<string | undefined> {
+  const last = await db.row<{ lsn: string | null }>(sql`
+    select case when store_id = ${storeId} and ended_at is not null then end_lsn::text end as lsn
+      from compute where endpoint_id = ${endpointId} order by started_at desc limit 1`)
+  return last?.lsn ?? undefined
 }
 
 /** Records that a compute ended by itself; the state of its endpoint stays, since a start is unfinished. */

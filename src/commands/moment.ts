@@ -1,5 +1,7 @@
 import type { Branch } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
+import { findEndOfWal } from '../catalog/compute.ts'
+import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { listAncestors, type StoreHistory } from '../catalog/history.ts'
 import type { Project } from '../catalog/project.ts'
 import { AppError } from '../errors.ts'
@@ -35,8 +37,9 @@ export async function requireMoment(
   const since = Date.now() - retentionOf(project, branch) * 1000
   const isOld = 'timestamp' in target && Date.parse(target.timestamp) < since
   if ('timestamp' in target && Date.parse(target.timestamp) > Date.now()) throw refuse('is in the future.')
-  if ('lsn' in target && look && (lsnPosition(look.lsn) ?? 0) < (lsnPosition(target.lsn) ?? 0))
-    throw refuse(`is not in the history of the branch, whose WAL ends at ${look.lsn} now.`)
+  const end = 'lsn' in target ? (look?.lsn ?? (await endOfWal(db, branch))) : undefined
+  if ('lsn' in target && end !== undefined && (lsnPosition(end) ?? 0) < (lsnPosition(target.lsn) ?? 0))
+    throw refuse(`is not in the history of the branch, whose WAL ends at ${end} now.`)
   const ancestors = await storeAt(db, branch, target)
   if (!ancestors) throw refuse('is before a restore of the branch, and the data that it had until then was not kept.')
   const [store] = ancestors
@@ -44,6 +47,12 @@ export async function requireMoment(
   if (isOld || !store || !planRestoration(ancestors, target))
     throw refuse(`is before the history of the branch, which ${await rangeOf(db, project, branch)}.`)
   return { store_id: store.id, target }
+}
+
+/** Where the WAL of a branch ends that sleeps; undefined if that is not known. */
+async function endOfWal(db: Db, { id, store_id }: Branch): Promise<string | undefined> {
+  const endpoint = await findBranchEndpoint(db, id)
+  return endpoint && findEndOfWal(db, endpoint.id, store_id ?? '')
 }
 
 /**

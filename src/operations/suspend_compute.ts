@@ -13,7 +13,7 @@ import { awaitCondition } from '../await_condition.ts'
 import { findStoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
-import { setIdle } from '../catalog/compute.ts'
+import { type ComputeEnd, setIdle } from '../catalog/compute.ts'
 import { deleteEndpointRow, type Endpoint, findEndpointEver, lockEndpoint, setPause } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { deleteProxies, pausesOf, registeredProxies } from '../catalog/proxy.ts'
@@ -103,8 +103,10 @@ export const suspendCompute: Action<Input> = {
         ? waitUntil(context.computes.settled(refOf(branch)), 'Postgres is stopping')
         : undefined
     },
-    async endpoint_idle(operation, _context, tx) {
-      await noteStopped(tx, operation)
+    async endpoint_idle(operation, { storage }, tx) {
+      const branch = await findStoredBranch(tx, operation.branch_id ?? '')
+      const lsn = branch && (await storage.shutdownPosition(refOf(branch)).catch(() => undefined))
+      await noteStopped(tx, operation, lsn ? { storeId: branch.store_id, lsn } : undefined)
       return done
     },
     async reopened(operation, _context, tx) {
@@ -137,10 +139,10 @@ export async function queueSuspend(tx: Db, endpoint: Endpoint, reason: SuspendRe
 }
 
 /** The first suspend that ends after the deletion of an endpoint removes its row; another may follow it. */
-async function noteStopped(tx: Db, { endpoint_id, input }: Claimed<Input>): Promise<void> {
+async function noteStopped(tx: Db, { endpoint_id, input }: Claimed<Input>, end?: ComputeEnd): Promise<void> {
   const endpoint = await findEndpointEver(tx, endpoint_id as string)
   if (endpoint?.deleted_at && !endpoint.recoverable) await deleteEndpointRow(tx, endpoint.id)
-  else if (endpoint) await setIdle(tx, endpoint.id, input.reason)
+  else if (endpoint) await setIdle(tx, endpoint.id, input.reason, end)
 }
 
 /**

@@ -9,7 +9,8 @@ const CONTROL_FILE_BYTES = 8192
 /** Places in pg_control of Postgres 15 to 18 (pg_control.h). */
 const AT = { state: 16, checkpoint: 32, redo: 40, end: 136, endTimeline: 144 }
 const READ_BYTES = 148
-/** States of a cluster: it was shut down in a recovery, and it is in one. */
+/** States of a cluster: it was shut down; it was shut down in a recovery, or it is in one. */
+const SHUT_DOWN = 1
 const IN_RECOVERY = new Set([2, 5])
 
 /** Reads an open control file, and no more of it than Postgres writes: its server's user may have made it any size. */
@@ -26,6 +27,16 @@ export function readControlFile(file: number): Buffer {
 export async function checkpointPosition(pgdata: string): Promise<string> {
   const end = await recoveryEnd(pgdata)
   return lsnText(end?.position ?? Number((await readFields(pgdata)).readBigUInt64LE(AT.checkpoint)))
+}
+
+/**
+ * The position of the last checkpoint of a data directory that was shut down cleanly, which ends its WAL; undefined for
+ * others. Errors: the system's.
+ */
+export async function shutdownPosition(pgdata: string): Promise<string | undefined> {
+  const control = await readFields(pgdata)
+  if (control.readUInt32LE(AT.state) !== SHUT_DOWN) return undefined
+  return lsnText(Number(control.readBigUInt64LE(AT.checkpoint)))
 }
 
 /** Where a recovery begins and ends, in bytes, and its timeline as it begins a segment's name. */

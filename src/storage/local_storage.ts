@@ -16,7 +16,7 @@ import { baseOf } from './base_place.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { copyProgressText, readCopyProgress } from './copy_progress.ts'
-import { checkpointPosition } from '../postgres/control_file.ts'
+import { checkpointPosition, shutdownPosition } from '../postgres/control_file.ts'
 import { measureDataDirectory, measureReplay } from './measure.ts'
 import { isPacked, packStore, unpackStore } from './pack.ts'
 import { tendImage } from './image/tend.ts'
@@ -104,6 +104,7 @@ export function localStorage(options: HostOptions): Storage {
     measureSpace: (projects) => measureSpace(layout, isCopied, projects, MEASURING_SHARE),
     tendImage: (most) => tendImage(layout.dataDir, most),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
+    shutdownPosition: ({ id }) => shutdownPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
     isToReplay: async ({ id }) => notedRecovery(homeOf(layout, id)) !== undefined,
     ...historyCalls((id) => homeOf(layout, id)),

@@ -97,6 +97,8 @@ export interface Storage {
   tendImage(most: number | undefined): Promise<TendedImage | undefined>
   /** Up to where the WAL of a store was written at its latest checkpoint ("0/3000028"). Errors: the system's. */
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
+  /** Up to where the WAL of a store goes that was shut down cleanly; undefined for others. Errors: the system's. */
+  shutdownPosition(store: Pick<StoreRef, 'id'>): Promise<string | undefined>
   /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after it, and of other stores. */
   replayBytes(store: Pick<StoreRef, 'id'>): Promise<number>
   /** Whether the first start of a store, which `restore` has made, has yet to replay WAL. */

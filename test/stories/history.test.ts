@@ -287,8 +287,7 @@ test('a branch that was given other data is asked for its own past only', async 
 
 test('a moment that is not in the history is refused, with the moments that are', async () => {
   const { project_id, branch_id } = main
-  // Asleep, the end of its WAL is not known when it is asked for.
-  await query(neap, main.uri, 'select 1')
+  const [now] = await query<{ lsn: string }>(neap, main.uri, 'select pg_current_wal_insert_lsn() as lsn')
   const ask = (moment: object) =>
     send(neap, 'POST', `/projects/${project_id}/branches`, { body: { branch: { parent_id: branch_id, ...moment } } })
   refused(await ask({ parent_timestamp: '2020-01-01T00:00:00Z' }), 422, 'NOT_ALLOWED', /goes from 20.* until now/)
@@ -301,4 +300,8 @@ test('a moment that is not in the history is refused, with the moments that are'
   refused(await ask({ parent_lsn: '12' }), 400, 'INVALID_REQUEST', /parent_lsn is no LSN/)
   const both = { parent_lsn: '0/1', parent_timestamp: '2020-01-01T00:00:00Z' }
   refused(await ask(both), 422, 'NOT_ALLOWED', /not both/)
+  await suspend(neap, main)
+  refused(await ask({ parent_lsn: 'F/F' }), 422, 'NOT_ALLOWED', /is not in the history/)
+  const { status } = await ask({ parent_lsn: now?.lsn })
+  assert.equal(status, 201)
 })
