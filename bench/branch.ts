@@ -20,6 +20,7 @@ const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Numb
 const MAX_WAIT_MS = 60_000
 /** Of updates between two branches of a parent that runs, and the time within which a base that is due is begun. */
 const [MORE_SECONDS, BASE_MS] = [10, 15_000]
+const KEPT = { isKept: true }
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 
@@ -27,7 +28,7 @@ const bare: number[] = []
 const rest: number[] = []
 const running: number[] = []
 const aged: number[] = []
-const agedAtOnce: number[] = []
+const [unprepared, prepared]: [number[], number[]] = [[], []]
 const agedRunning: number[] = []
 const ahead: number[] = []
 const bareAged: number[] = []
@@ -58,9 +59,11 @@ try {
   await age(neap, place, agedSeconds)
   for (let round = 0; round < rounds; round++) {
     await suspend(neap, place)
-    keep(ahead, 'made ahead', await spareThere(() => homeOf(place)))
-    keep(aged, 'aged', await branchOnce(neap, place))
-    keep(agedAtOnce, 'aged, at once', await branchOnce(neap, place))
+    // As many are made ahead as there were branches: after the first round one for each of these two.
+    const atOnce = round === 0 ? unprepared : prepared
+    keep(ahead, 'made ahead', await spareThere(() => homeOf(place), round === 0 ? 'spare' : 'spare.2'))
+    keep(aged, 'aged', await branchOnce(neap, place, KEPT))
+    keep(atOnce, 'aged, at once', await branchOnce(neap, place, KEPT))
     keep(bareAged, 'bare, aged', await bareClone(place))
     await age(neap, place, MORE_SECONDS)
     await lastBaseReady(place)
@@ -125,9 +128,9 @@ function latestBaseOf(place: Place): string {
 }
 
 /** Waits until Neap has made a clone of a directory ahead, which it does where clones take long. */
-async function spareThere(directory: () => string): Promise<number> {
+async function spareThere(directory: () => string, name = 'spare'): Promise<number> {
   const begun = performance.now()
-  const isThere = () => existsSync(join(directory(), 'spare/pgdata/global/pg_control'))
+  const isThere = () => existsSync(join(directory(), name, 'pgdata/global/pg_control'))
   while (mode !== 'copy' && !isThere() && performance.now() - begun < MAX_WAIT_MS) await sleep(100)
   return performance.now() - begun
 }
@@ -142,7 +145,7 @@ async function lastBaseReady(place: Place): Promise<void> {
   }
 }
 
-async function branchOnce(at: Neap, place: Place): Promise<number> {
+async function branchOnce(at: Neap, place: Place, { isKept = false } = {}): Promise<number> {
   const params = { project_id: place.project_id }
   const begun = performance.now()
   const { branch, endpoints } = await at.call('POST /projects/:project_id/branches', {
@@ -151,6 +154,10 @@ async function branchOnce(at: Neap, place: Place): Promise<number> {
   })
   await query(at, place.uri.replace(place.endpoint_id, endpoints[0]?.id ?? ''), 'select 1 from data limit 1')
   const ms = performance.now() - begun
+  if (isKept) {
+    await suspend(at, { ...place, branch_id: branch.id, endpoint_id: endpoints[0]?.id ?? '' })
+    return ms
+  }
   const { operations } = await at.call('DELETE /projects/:project_id/branches/:branch_id', {
     params: { ...params, branch_id: branch.id },
     query: { hard_delete: true },
@@ -185,7 +192,7 @@ report(
   [
     `rest, running, aged: POST of a branch with an endpoint, of ${mib} MiB of data, to its first row`,
     `aged: after ${agedSeconds} s of updates of random rows, suspended, once a clone was made ahead`,
-    'at once: just after that, without such a clone',
+    'at once: just after that; the first time without a clone made ahead, then with a second one',
     `aged, running: of a compute that runs, ${MORE_SECONDS} s of updates later, once the bases that were due are made,`,
     'and a clone of the last one ahead',
     'made ahead: from the end of the suspend to that clone, a minute at most',
@@ -200,7 +207,8 @@ report(
     bareAged,
     'made ahead': ahead,
     aged,
-    'aged, at once': agedAtOnce,
+    'aged, at once, first': unprepared,
+    'aged, at once': prepared,
     'aged, running': agedRunning,
     alone,
     beside,

@@ -67,7 +67,7 @@ export interface KeptStore {
   readonly bytes: number | null
   /**
    * The segment of the base before its latest one, if clones are made of bases (reflink.ts) and the disk has room for
-   * the WAL: the spare of the latest one is still to be made.
+   * the WAL: spares of the latest one are still to be made.
    */
   readonly needed_segment: string | null
 }
@@ -151,8 +151,8 @@ export async function insertBase(
 export interface SlowStore {
   readonly id: string
   readonly is_running: boolean
-  /** Clones of it are made: it is that of a default branch, or others were made of it. */
-  readonly is_cloned: boolean
+  /** How many clones of it were made within a day; at least one of a default branch, and if there are others. */
+  readonly clones: number
   /** The number of its latest base. */
   readonly base: number | null
 }
@@ -161,7 +161,9 @@ export interface SlowStore {
 export function listSlowStores(db: Db, hostId: string): Promise<SlowStore[]> {
   return db.rows(sql`
     select s.id, exists (select from compute c where c.store_id = s.id and c.ended_at is null) as is_running,
-           b.is_default or exists (select from store c where c.parent_id = s.id) as is_cloned,
+           greatest((b.is_default or exists (select from store c where c.parent_id = s.id))::int,
+                    (select count(*)::int from store c
+                      where c.parent_id = s.id and c.created_at > clock_timestamp() - interval '1 day')) as clones,
            (select max(number) from base where store_id = s.id) as base
       from store s join branch b on b.store_id = s.id
      where s.host_id = ${hostId} and s.is_slow and s.state = 'ready' order by s.number`)

@@ -193,7 +193,7 @@ sub read_control {
 
 # clone HOME FENCE UID GID REMOVED FROM RUNS BASE LEFT_OUT CPUS SYNC: fills pgdata with a clone of that in FROM. RUNS: "1" where a server may
 # run in FROM; "spare" for a spare of FROM, for which there is time, and which is not made while a server runs; "" for files that never
-# change. BASE: where a server runs, the spare of this base is to be taken, unless it is "". Live, and based, if that was taken: a server
+# change. BASE: where a server runs, a spare of this base is to be taken, unless it is "". Live, and based, if that was taken: a server
 # runs, and `complete` is to complete the copy. SYNC as in sync_home.
 sub clone {
   my ($home, $fence, $uid, $gid, $removed, $from, $runs, $base, $left_out, $cpus, $sync) = @_;
@@ -235,38 +235,43 @@ sub discard {
   system('rm', '-rf', $path) == 0 or fail($path);
 }
 
-# Moves the spare of FROM into place, unless a server has run in FROM since it was made: each run writes another control file. Its files are
+# Moves a spare of FROM into place, unless a server has run in FROM since it was made: each run writes another control file. Its files are
 # their server's from its first start on.
 sub take_spare {
   my ($from, $making, $control) = @_;
-  my $found = control_of_spare($from) // return 0;
-  return $found eq $control && move_spare($from, $making);
+  for my $spare (spares_of($from)) { return 1 if (control_of_spare($spare) // '') eq $control && move_spare($spare, $making) }
+  return 0;
 }
 
-# Moves the spare of a BASE of FROM into place, if a server that runs in FROM still has the WAL that follows.
+sub spares_of { return sort grep { m{/spare(\.\d+)?$} } files_in($_[0]) }
+
+# Moves a spare of a BASE of FROM into place, if a server that runs in FROM still has the WAL that follows.
 sub take_base {
   my ($from, $base, $making) = @_;
-  my $control = control_of_spare($base) // return 0;
-  my ($timeline, $redo, $end) = map { unpack $_->[1], substr $control, $AT{$_->[0]}, 8 } ['timeline', 'L'], ['redo', 'Q'], ['end', 'Q'];
-  my $follows = segment_name($timeline, $end || $redo);
-  open_below(open_tree("$from/pgdata"), "pg_wal/$follows") or return 0;
-  move_spare($base, $making) or return 0;
-  # The last segment that it has may have been half written then.
-  unlink "$making/backup_label", grep { m{/([0-9A-F]{24})$} && $1 ge $follows } files_in("$making/pg_wal");
-  return 1;
+  for my $spare (spares_of($base)) {
+    my $control = control_of_spare($spare) // next;
+    my ($timeline, $redo, $end) = map { unpack $_->[1], substr $control, $AT{$_->[0]}, 8 } ['timeline', 'L'], ['redo', 'Q'], ['end', 'Q'];
+    my $follows = segment_name($timeline, $end || $redo);
+    open_below(open_tree("$from/pgdata"), "pg_wal/$follows") or return 0;
+    move_spare($spare, $making) or next;
+    # The last segment that it has may have been half written then.
+    unlink "$making/backup_label", grep { m{/([0-9A-F]{24})$} && $1 ge $follows } files_in("$making/pg_wal");
+    return 1;
+  }
+  return 0;
 }
 
 sub control_of_spare {
-  my ($directory) = @_;
-  sysopen(my $top, $directory, Fcntl::O_DIRECTORY() | Fcntl::O_NOFOLLOW()) or return undef;
-  my $file = open_below($top, "spare/pgdata/$CONTROL") or return undef;
+  my ($spare) = @_;
+  sysopen(my $top, $spare, Fcntl::O_DIRECTORY() | Fcntl::O_NOFOLLOW()) or return undef;
+  my $file = open_below($top, "pgdata/$CONTROL") or return undef;
   sysread($file, my $control, $CONTROL_BYTES) == $CONTROL_BYTES or return undef;
   return $control;
 }
 
 sub move_spare {
-  my ($directory, $making) = @_;
-  rename "$directory/spare/pgdata", $making or return 0;
+  my ($spare, $making) = @_;
+  rename "$spare/pgdata", $making or return 0;
   return 1 if -e "$making/$CONTROL";
   # It was being removed.
   discard($making);

@@ -27,7 +27,7 @@ export function startMeasureLoop(context: WorkerContext): Loop {
     const isSlow = await storage.clonesSlowly({ id }).catch(() => false)
     if (!isSlow)
       await storage
-        .tendSpares({ id }, { base: undefined, ofData: false })
+        .tendSpares({ id }, { base: undefined, ofData: false, count: 0 })
         .catch((error: unknown) => log.warn({ err: error, store: id }, 'could not remove a clone made ahead'))
     await setMeasured(catalog, id, size, isSlow)
     await noteSpaceChange(catalog, id)

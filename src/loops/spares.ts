@@ -8,19 +8,20 @@ const EVERY_MS = 5_000
 const PATIENCE_MS = 60_000
 
 /**
- * Keeps a spare of the data of each store whose clones take long and are made, while it is at rest, and of its latest
- * base: the next branch, or restore to a moment, need not wait for a clone. One is made after the other.
+ * Keeps spares of the data of each store whose clones take long and are made, while it is at rest, and of its latest
+ * base, as many as clones were made of it within a day: the next branch, or restore to a moment, need not wait for a
+ * clone. One is made after the other.
  */
 export function startSpareLoop({ catalog, storage, hostId, log }: WorkerContext): Loop {
   let making: { readonly id: string; readonly since: number } | undefined
 
-  async function tend({ id, base, is_cloned, is_running }: SlowStore, hasRoom: boolean): Promise<Progress> {
+  async function tend({ id, base, clones, is_running }: SlowStore, hasRoom: boolean): Promise<Progress> {
     if (making?.id !== id) making = { id, since: performance.now() }
     const { since } = making
     try {
-      const isWanted = is_cloned && hasRoom
+      const isWanted = clones > 0 && hasRoom
       const wanted = { base: isWanted ? (base ?? undefined) : undefined, ofData: isWanted && !is_running }
-      if ((await storage.tendSpares({ id }, wanted)) === 'pending')
+      if ((await storage.tendSpares({ id }, { ...wanted, count: clones })) === 'pending')
         return performance.now() - since > PATIENCE_MS ? 'done' : 'pending'
     } catch (error) {
       log.warn({ err: error, store: id }, 'could not make a clone ahead')

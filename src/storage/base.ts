@@ -10,7 +10,7 @@ import { lsnText, nextSegment, segmentAt, segmentPosition } from '../postgres/wa
 import { baseOf, unfinishedBaseOf } from './base_place.ts'
 import { fillDataDirectory, type FillOptions } from './clone.ts'
 import type { RunningParent } from './parent_session.ts'
-import { removeSpare } from './spare.ts'
+import { removeSpares } from './spare.ts'
 
 /** A base leads to any position from `lsn` on, with the WAL from `segment` on. */
 export interface MadeBase {
@@ -62,7 +62,7 @@ export async function makeBase(
 /** Removes all bases of a store, also one that is being made. */
 export async function removeBases(home: string): Promise<void> {
   for (const path of [join(home, 'bases'), unfinishedBaseOf(home)]) await rm(path, { recursive: true, force: true })
-  await removeSpare(home)
+  await removeSpares(home)
 }
 
 /** Removes a base, first its name: a copy of it that finds it by its name at its end has missed no file. */
@@ -75,7 +75,7 @@ export async function removeBase(home: string, number: number): Promise<void> {
   })
   await rm(removed, { recursive: true, force: true })
   // Spares are looked after as long as there are bases.
-  if ((await readdir(join(home, 'bases')).catch(() => [])).length === 0) await removeSpare(home)
+  if ((await readdir(join(home, 'bases')).catch(() => [])).length === 0) await removeSpares(home)
 }
 
 type Reach = Pick<MadeBase, 'lsn' | 'segment'>

@@ -23,7 +23,7 @@ import { listBases } from './base_place.ts'
 import { isSessionLost, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
-import { hasSpare, spareOf } from './spare.ts'
+import { findSpare } from './spare.ts'
 
 /** One call waits so long; the next one joins the clone. */
 const CAP_MS = 2_500
@@ -105,12 +105,12 @@ async function makeClone(
  * files do, which have many extents.
  */
 async function baseInsteadOf(home: string): Promise<string | undefined> {
-  const base = (await listBases(home)).find(hasSpare)
-  if (base === undefined) return undefined
-  const spare = join(spareOf(base), 'pgdata')
-  const redo = redoPosition(spare)
+  const base = (await listBases(home)).find(findSpare)
+  const spare = base && findSpare(base)
+  const pgdata = join(spare ?? '', 'pgdata')
+  const redo = spare === undefined ? undefined : redoPosition(pgdata)
   if (redo === undefined) return undefined
-  const recovery = await recoveryEnd(spare).catch(() => undefined)
+  const recovery = await recoveryEnd(pgdata).catch(() => undefined)
   const end = recovery?.position ?? redo
   const since = walSince(home, end)
   if (since === undefined) return undefined

@@ -19,7 +19,7 @@ my $OPEN = 04000 | (`uname -m` =~ /^(aarch64|arm)/ ? 0100000 : 0400000);
 my ($MAX_SECONDS, $MAX_EXTENTS, $MAX_DEPTH) = (30, 3_000_000, 32);
 # Shared extents are sorted by parts of the disk.
 my $PART = 2**28;
-my %HISTORY = map { $_ => 1 } qw(wal bases base.making spare spare.making);
+my $HISTORY = qr/^(wal|bases|base\.making|spare(\.\w+)?)$/;
 
 my ($share, $parent) = ($ARGV[0] || 1, getppid());
 my (@found, %inexact, %events, $extents, $began, $worked);
@@ -88,7 +88,7 @@ sub read_directory {
   }
   for my $each (@below) {
     my ($name, $device, $inode) = @$each;
-    $history = $HISTORY{$name} ? 1 : 0 if $depth == 0;
+    $history = $name =~ $HISTORY ? 1 : 0 if $depth == 0;
     if ($depth == $MAX_DEPTH) { $inexact{$found[$at]{project}} = 1; return }
     opendir(my $opened, $name) or next;
     my @stat = stat $opened;

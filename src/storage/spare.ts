@@ -1,14 +1,22 @@
 /**
  * Spares: clones of files that stay as they are, made before one is asked for. The time of a clone grows with the
  * extents of its files, of which a branch has one for each page after long random updates; a spare is renamed. A base
- * has one in its directory, and a store at rest in its home: the next clone of either takes it (clone.pl, copier.ts).
+ * has some in its directory, and a store at rest in its home: the next clone of either takes one (clone.pl, copier.ts).
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** The spare of a base or of a store's data. */
-export const spareOf = (directory: string): string => join(directory, 'spare')
+/** The most spares that a directory has. */
+const MAX_SPARES = 8
+
+/** A spare of a base or of a store's data, by its number. */
+export const spareOf = (directory: string, number = 1): string =>
+  join(directory, number === 1 ? 'spare' : `spare.${number}`)
+
+/** The places of all spares of a base or of a store's data. */
+export const sparesOf = (directory: string): string[] =>
+  Array.from({ length: MAX_SPARES }, (_, index) => spareOf(directory, index + 1))
 
 /** The spare that is being made. */
 export const unfinishedSpareOf = (directory: string): string => join(directory, 'spare.making')
@@ -17,7 +25,9 @@ const CONTROL = 'global/pg_control'
 
 const controlOf = (directory: string): string => join(directory, 'pgdata', CONTROL)
 
-export const hasSpare = (directory: string): boolean => existsSync(controlOf(spareOf(directory)))
+/** A spare that may be taken; undefined when there is none. */
+export const findSpare = (directory: string): string | undefined =>
+  sparesOf(directory).find((spare) => existsSync(controlOf(spare)))
 
 /** Whether a spare has the data of its source. Each run of a server writes another control file. */
 export async function isCurrent(spare: string, source: string): Promise<boolean> {
@@ -27,9 +37,9 @@ export async function isCurrent(spare: string, source: string): Promise<boolean>
   return then !== undefined && now !== undefined && then.equals(now)
 }
 
-/** Removes the spare of a base or of a store's data, also one that is being made. */
-export async function removeSpare(directory: string): Promise<void> {
-  for (const path of [spareOf(directory), unfinishedSpareOf(directory)]) await discardSpare(path)
+/** Removes the spares of a base or of a store's data, also one that is being made. */
+export async function removeSpares(directory: string): Promise<void> {
+  for (const path of [...sparesOf(directory), unfinishedSpareOf(directory)]) await discardSpare(path)
 }
 
 /** The control file goes first: a spare without one is not taken. */
@@ -38,18 +48,19 @@ export async function discardSpare(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true })
 }
 
-/** Renames the spare of a base to a new path. Returns false if the base has no spare. */
+/** Renames a spare of a base to a new path. Returns false if the base has no spare. */
 export function takeSpare(base: string, place: string): boolean {
-  if (!hasSpare(base)) return false
-  try {
-    renameSync(join(spareOf(base), 'pgdata'), place)
-  } catch (error) {
-    // Another clone has taken it.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
-    throw error
+  for (let spare = findSpare(base); spare !== undefined; spare = findSpare(base)) {
+    try {
+      renameSync(join(spare, 'pgdata'), place)
+    } catch (error) {
+      // Another clone has taken it.
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') continue
+      throw error
+    }
+    if (existsSync(join(place, CONTROL))) return true
+    // It was being removed.
+    rmSync(place, { recursive: true, force: true })
   }
-  if (existsSync(join(place, CONTROL))) return true
-  // It was being removed.
-  rmSync(place, { recursive: true, force: true })
   return false
 }

@@ -27,7 +27,7 @@ async function run(store: StoreRef, statement: string): Promise<object[]> {
   return rows
 }
 
-const spareOfData = { base: undefined, ofData: true }
+const spareOfData = { base: undefined, ofData: true, count: 1 }
 const makeSpare = (store: StoreRef) => settled(() => storage.tendSpares(store, spareOfData))
 const hasSpare = (directory: string): boolean => existsSync(join(spareOf(directory), 'pgdata'))
 const inodeOf = (directory: string): number => statSync(join(directory, 'pgdata/PG_VERSION')).ino
@@ -74,12 +74,27 @@ test('no spare is made of data that a server writes, and one that is not wanted 
   await makeSpare(parent)
   await local.start(parent, next())
   for (let tries = 0; tries < 3; tries++) equal(await storage.tendSpares(parent, spareOfData), 'pending')
-  equal(await storage.tendSpares(parent, { base: undefined, ofData: false }), 'done')
+  equal(await storage.tendSpares(parent, { base: undefined, ofData: false, count: 0 }), 'done')
   equal(existsSync(spareOf(home(parent))), false)
   await settled(() => computes.stop(parent, next()))
 })
 
-const spareOfBase = (store: StoreRef, base: number) => settled(() => storage.tendSpares(store, { base, ofData: false }))
+const spareOfBase = (store: StoreRef, base: number) =>
+  settled(() => storage.tendSpares(store, { base, ofData: false, count: 1 }))
+
+test('of a store with several spares each clone takes one, and those too many go', { skip: CANNOT }, async () => {
+  const parent = await newStore('several')
+  const wanted = { base: undefined, ofData: true, count: 3 }
+  await settled(() => storage.tendSpares(parent, wanted))
+  const spares = [1, 2, 3].map((number) => inodeOf(spareOf(home(parent), number)))
+  const clones = await Promise.all([1, 2, 3].map((number) => cloneOf(parent, `several-${number}`)))
+  deepEqual(clones.map((clone) => inodeOf(home(clone))).toSorted(), spares.toSorted())
+  for (const clone of clones) deepEqual(await run(clone, NUMBERS), [{ number: 1 }])
+  await settled(() => storage.tendSpares(parent, wanted))
+  await makeSpare(parent)
+  ok(hasSpare(home(parent)))
+  for (const number of [2, 3]) equal(existsSync(spareOf(home(parent), number)), false)
+})
 
 test('a spare waits for a clone that is being made', { skip: CANNOT }, async () => {
   const parent = await newStore('cloned')
