@@ -3,7 +3,7 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import { lsnPosition, nextSegment, segmentPosition, timelineOf } from '../postgres/wal.ts'
-import { noteRecovery, type Recovery } from '../storage/replay.ts'
+import { noteRecovery, type Recovery, RECOVERY_SIGNAL } from '../storage/replay.ts'
 import { NO_EARLIER_TIMELINE } from '../storage/wal_archive.ts'
 import { BackupError } from './pgbackrest.ts'
 import type { Repository } from './repository.ts'
@@ -55,7 +55,7 @@ export async function fetchStore(
   const place = { stanza, backup, end, making, upto: beyond && (lsnPosition(beyond.lsn) ?? undefined) }
   const target = at === undefined ? {} : { target: { timestamp: at } }
   const recovery = backup.recovery ?? { ...(await fetchWal(repository, place)), ...target }
-  await writeFile(join(making, 'recovery.signal'), '', { mode: 0o600 })
+  await writeFile(join(making, RECOVERY_SIGNAL), '', { mode: 0o600 })
   await noteRecovery(home, recovery)
   await syncFilesystem(making)
   await rename(making, join(home, 'pgdata'))

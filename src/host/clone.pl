@@ -325,8 +325,9 @@ sub finish {
   my $wal = open_below(open_tree("$from/pgdata"), 'pg_wal', Fcntl::O_DIRECTORY()) // fail("$from/pgdata/pg_wal");
   my $field = sub { unpack $_[1], substr $control, $AT{$_[0]}, 8 };
   my ($state, $tli, $redo) = ($field->('state', 'L'), $field->('timeline', 'L'), $field->('redo', 'Q'));
-  # The label of a store that was itself cloned from a running server, and never started: all of its WAL is needed.
-  my $is_backup = -e "$making/backup_label";
+  # A store that was itself cloned from a running server, or fetched from a repository, and never started: all of its WAL is needed.
+  my $is_recovering = inherit_recovery($home, $from);
+  my $is_backup = $is_recovering || -e "$making/backup_label";
   if (defined $end) {
     my ($high, $low) = map { hex } split m{/}, $end;
     $end = $high << 32 | $low;
@@ -352,7 +353,8 @@ sub finish {
     # The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
     my $last = $state == $SHUT_DOWN ? segment_name($tli, $field->('checkpoint', 'Q') + 512) : undef;
     my $here = '/proc/self/fd/' . fileno $wal;
-    for my $name ($has_wal ? () : grep { /^[0-9A-F]{24}$/ } map { substr $_, 1 + length $here } files_in($here)) {
+    my $wanted = $is_recovering ? qr/^([0-9A-F]{24}|[0-9A-F]{8}\.history)$/ : qr/^[0-9A-F]{24}$/;
+    for my $name ($has_wal ? () : grep { /$wanted/ } map { substr $_, 1 + length $here } files_in($here)) {
       next unless $is_backup || $name ge $first && (!defined $last || $name le $last);
       clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid);
     }
@@ -369,10 +371,26 @@ sub finish {
 # A clone has its parent's passwords until its first start.
 sub inherit_password {
   my ($home, $from) = @_;
-  unlink "$home/password_of", "$home/password_of.new";
-  return unless clone_file(open_tree($from), 'password_of', "$home/password_of.new", '-', '-');
-  chmod 0644, "$home/password_of.new" or fail("$home/password_of.new");
-  rename "$home/password_of.new", "$home/password_of" or fail("$home/password_of");
+  inherit_note($home, $from, 'password_of', 0644);
+}
+
+# A clone of a store whose first start is to recover it (recover_store.ts) recovers in the same way. Returns whether it does.
+sub inherit_recovery {
+  my ($home, $from) = @_;
+  inherit_note($home, $from, 'recovery', 0600) or return 0;
+  my $signal = "$home/pgdata.making/recovery.signal";
+  -e $signal or write_new($signal, '', (stat "$home/pgdata.making")[4, 5]);
+  return 1;
+}
+
+# Copies a note of the home that a clone is made of. Returns whether there is one.
+sub inherit_note {
+  my ($home, $from, $name, $mode) = @_;
+  unlink "$home/$name", "$home/$name.new";
+  clone_file(open_tree($from), $name, "$home/$name.new", '-', '-') or return 0;
+  chmod $mode, "$home/$name.new" or fail("$home/$name.new");
+  rename "$home/$name.new", "$home/$name" or fail("$home/$name");
+  return 1;
 }
 
 # Makes a clone durable. XFS commits changes of metadata in their order, and a clone is nothing else: one fsync is enough for all of them

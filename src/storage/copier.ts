@@ -36,7 +36,7 @@ import { isSessionLost, type RunningParent } from './parent_session.ts'
 import { bytesBelow, COPY_PROGRESS_FILE, meterCopy } from './copy_progress.ts'
 import { requireCopyRoom } from './copy_room.ts'
 import { inheritPassword } from './password_note.ts'
-import { noteRecovery, placeWal, type ReplayPlan } from './replay.ts'
+import { inheritRecovery, noteRecovery, placeWal, type ReplayPlan, signalRecovery } from './replay.ts'
 import { takeSpare } from './spare.ts'
 import { isMarkedSubscribed, markSubscribed } from './subscription_mark.ts'
 
@@ -101,7 +101,7 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   let subscribed = false
   if (running && parent)
     subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
-  else if (!isTaken) subscribed = await copyAtRest(source, target)
+  else if (!isTaken) subscribed = await copyAtRest(source, target, await inheritRecovery(from, home))
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
     // Files that vanish are left out of a copy.
@@ -131,8 +131,11 @@ async function takeSnapshot(base: string, place: string, owner: Owner | undefine
   return (await runEffectHere(['snapshot', base, place, ...as], {})) === 'done'
 }
 
-/** Returns whether the copy may hold subscriptions. */
-async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> {
+/**
+ * @param recovers whether the first start of the source is to recover it, for which all of its WAL is needed
+ * @returns whether the copy may hold subscriptions
+ */
+async function copyAtRest(source: Source, target: CopyTarget, recovers: boolean): Promise<boolean> {
   await copyTree(source, target, isLeftOut)
   const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
@@ -143,7 +146,12 @@ async function copyAtRest(source: Source, target: CopyTarget): Promise<boolean> 
   closeSync(control)
   // A parent that was itself cloned from a running server and never started: its label names the start of its WAL, and
   // all of it is needed.
-  const isBackup = existsSync(join(target.path, 'backup_label'))
+  const isBackup = recovers || existsSync(join(target.path, 'backup_label'))
+  if (recovers) {
+    const histories = readdirSync(openPath(wal)).filter((name) => name.endsWith('.history'))
+    for (const name of histories) copyOne(wal, name, target, `pg_wal/${name}`)
+    signalRecovery(target)
+  }
   for (const name of segments) {
     if (isBackup || (name >= needed.first && name <= (needed.last ?? name)))
       copyOne(wal, name, target, `pg_wal/${name}`)

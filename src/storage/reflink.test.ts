@@ -152,7 +152,7 @@ function testClones(kind: 'xfs' | 'btrfs'): void {
     }
   })
 
-  test('a restore from a base that is restored again has the data of its moment', { skip: CANNOT }, async () => {
+  test('a restore from a base, and a clone of it, have the data of its moment', { skip: CANNOT }, async () => {
     const { parent, address } = await runningParent('moment')
     const made = await makeBase(storage, parent, 1)
     await query(address, 'delete from item where id = 1')
@@ -162,6 +162,10 @@ function testClones(kind: 'xfs' | 'btrfs'): void {
       const child = local.branch(name)
       await settled(() => storage.restore(child, fromBase(parent, 1, made, moment), next()))
       equal(statSync(pgdataOf(child)).ino === SUBVOLUME_INODE, kind === 'btrfs')
+      // Made before its first start recovers it.
+      const grandchild = await cloneOf(child, `${name}-clone`)
+      const there = (await local.start(grandchild, next())).address
+      deepEqual(await query(there, COUNT), [{ count: 999, sum: 500_499 }])
       deepEqual(await query((await local.start(child, next())).address, COUNT), [{ count: 999, sum: 500_499 }])
     }
   })

@@ -12,6 +12,11 @@ import { endOfWal, NO_EARLIER_TIMELINE, readSegment, readTimelineHistory } from 
 /** The moment at which a replay ends: after the last commit until then, or before this position. */
 export type ReplayTarget = { readonly timestamp: string } | { readonly lsn: string }
 
+/** Tells Postgres to recover (Postgres manual, "Archive Recovery"). */
+export const RECOVERY_SIGNAL = 'recovery.signal'
+
+export const signalRecovery = (target: CopyTarget): void => write(target, RECOVERY_SIGNAL, Buffer.alloc(0))
+
 /** The task of a start that recovers; without a target it replays all WAL. */
 export interface Recovery {
   readonly target?: ReplayTarget | undefined
@@ -61,7 +66,7 @@ export async function placeWal(plan: ReplayPlan, target: CopyTarget): Promise<Re
     if (!history) throw new Error(`The history of the timeline ${timeline} is gone.`)
     write(target, `pg_wal/${timeline}.history`, history)
   }
-  write(target, 'recovery.signal', Buffer.alloc(0))
+  signalRecovery(target)
   return { target: plan.target, timeline, last: end - SEGMENT_BYTES }
 }
 
@@ -88,6 +93,14 @@ export function notedRecovery(home: string): Recovery | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
+}
+
+/** Notes the task of a store for a copy of it that is made before its first start. Returns whether it has one. */
+export async function inheritRecovery(from: string, home: string): Promise<boolean> {
+  const recovery = notedRecovery(from)
+  if (recovery) await noteRecovery(home, recovery)
+  else forgetRecovery(home)
+  return recovery !== undefined
 }
 
 export const forgetRecovery = (home: string): void => rmSync(noteOf(home), { force: true })

@@ -14,7 +14,7 @@ import { KEEP_WAL_SQL } from '../../postgres/wal_slot.ts'
 import { lsnPosition, lsnText } from '../../postgres/wal.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
 import { notePassword, passwordNote } from '../../storage/password_note.ts'
-import { forgetRecovery, notedRecovery, noteRecovery, type Recovery } from '../../storage/replay.ts'
+import { forgetRecovery, notedRecovery, noteRecovery, type Recovery, RECOVERY_SIGNAL } from '../../storage/replay.ts'
 import { type ServerPlan, startServer } from './server.ts'
 import { stopServer } from './stop_server.ts'
 import { UNPROVEN_HBA } from './store_password.ts'
@@ -64,7 +64,7 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
 }
 
 async function end(home: string): Promise<Progress> {
-  await rm(join(home, 'pgdata', 'recovery.signal'), { force: true })
+  await rm(join(home, 'pgdata', RECOVERY_SIGNAL), { force: true })
   forgetRecovery(home)
   return 'done'
 }
