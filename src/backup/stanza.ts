@@ -3,10 +3,11 @@
  * identifier, so neither Postgres nor pgBackRest tells their backups apart: names do, and an annotation of each backup
  * names its store.
  */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readIfExists } from '../durable_file.ts'
+import { readSmallFile } from '../durable_file.ts'
 import { segmentPosition } from '../postgres/wal.ts'
+import { measureDataDirectory } from '../storage/measure.ts'
 import type { Recovery } from '../storage/replay.ts'
 import { BackupError } from './pgbackrest.ts'
 import type { Repository } from './repository.ts'
@@ -41,13 +42,24 @@ export const stanzaOf = ({ series }: Pick<Repository, 'series'>, store: string):
 /** A full backup is made anew so often: later ones refer to it. */
 const FULL_EACH_MS = 6 * 86_400_000
 
+/** Postgres writes some hundred. */
+const MAX_LABEL_BYTES = 4_096
+
+/** pgBackRest reads files as far as they go, also where they have no blocks. Errors: BackupError. */
+async function requirePlausibleSize(pgdata: string): Promise<void> {
+  const [{ bytes }, { blocks, bsize }] = await Promise.all([measureDataDirectory(pgdata), statfs(pgdata)])
+  if (bytes > blocks * bsize)
+    throw new BackupError('The files of the branch are larger than its disk, so they are not backed up.')
+}
+
 /** Writes a backup of a base to the repository, with the changes since the last backup. Errors: BackupError. */
 export async function takeBackup(repository: Repository, store: string, source: BackupSource): Promise<StoredBackup> {
   const { run } = repository
   const stanza = `--stanza=${stanzaOf(repository, store)}`
   const { pgdata, recovery, ...facts } = source
+  await requirePlausibleSize(pgdata)
   const encoded = {
-    label: (await readIfExists(join(pgdata, 'backup_label')))?.toString('base64'),
+    label: (await readSmallFile(join(pgdata, 'backup_label'), MAX_LABEL_BYTES))?.toString('base64'),
     recovery: recovery && Buffer.from(JSON.stringify(recovery)).toString('base64'),
   }
   const place = ['--no-online', `--pg1-path=${pgdata}`]

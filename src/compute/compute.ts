@@ -133,9 +133,14 @@ export interface Computes {
   whyNoEgress(): Promise<string | undefined>
   /**
    * Runs `work` beside a server on a data directory that was fetched into `home`, which no client can reach, and ends
-   * the server. Errors: it does not recover; those of `work`.
+   * the server. Errors: it does not recover; those of `work`, and of `signal`.
    */
-  runDrill<T>(store: StoreRef, home: string, work: (address: ComputeAddress) => Promise<T>): Promise<T>
+  runDrill<T>(
+    store: StoreRef,
+    home: string,
+    signal: AbortSignal,
+    work: (address: ComputeAddress) => Promise<T>,
+  ): Promise<T>
   /** Ends the server of `runDrill` on a directory, if one runs. */
   endDrillServer(home: string): Promise<void>
   /** Removes what ended computes have left; for a timer. */

@@ -269,8 +269,10 @@ const WITHOUT_VALUES = /^(23|53|55|57)/
 function refusalOf(error: unknown, of: string, { isOfData = true } = {}): unknown {
   if (!(error instanceof Error && 'severity' in error)) return error
   const code = 'code' in error ? String(error.code) : ''
+  // A function that a tenant has written may read rows, and chooses its error.
+  const isOfFunction = 'where' in error && Boolean(error.where)
   const why =
-    !isOfData || WITHOUT_VALUES.test(code)
+    !isOfFunction && (!isOfData || WITHOUT_VALUES.test(code))
       ? error.message
       : `an expression of its rules fails on its data (SQLSTATE ${code})`
   return new MaskingRefused(`${of} could not be masked: ${why}`)

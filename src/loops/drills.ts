@@ -107,6 +107,11 @@ async function walBytes(repository: Repository, storeId: string, { lsn }: Stored
   return Math.max(0, (lsnPosition(end?.lsn ?? '') ?? 0) - (lsnPosition(lsn) ?? 0)) + 2 * SEGMENT_BYTES
 }
 
+/** The time for a recovery and its checks: a tenant decides what they do, and other drills wait. */
+const limitMs = ({ bytes }: StoredBackup): number => 1_800_000 + bytes / BYTES_PER_MS
+/** Of 20 MB a second. */
+const BYTES_PER_MS = 20_000
+
 const drillsOf = (config: WorkerContext['config']): string => join(layoutOf(config).dataDir, 'drill')
 
 async function tryBackup(
@@ -131,8 +136,9 @@ async function tryBackup(
     const fetched = await fetchStore(repository, store.id, home)
     if (!fetched) return { error: 'The repository has no backup of it.' }
     const options = { purpose: 'backup', timeoutMs: CHECK_TIMEOUT_MS }
-    const { damages, databases, tables, indexes, rows } = await computes.runDrill(store, home, (address) =>
-      withAdminSession(address, secrets.stores, options, (session) => checkData(session, signal)),
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(limitMs(backup))])
+    const { damages, databases, tables, indexes, rows } = await computes.runDrill(store, home, limited, (address) =>
+      withAdminSession(address, secrets.stores, options, (session) => checkData(session, limited)),
     )
     return {
       error: damages.length > 0 ? damages.join('; ') : null,

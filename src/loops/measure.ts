@@ -18,7 +18,11 @@ export function startMeasureLoop(context: WorkerContext): Loop {
   const { catalog, storage, hostId, log } = context
   const hasWorked = createWorkWatch(context)
 
-  async function measure({ id }: { readonly id: string }): Promise<void> {
+  /** One that cannot be measured keeps no other waiting. */
+  const measure = ({ id }: { readonly id: string }): Promise<void> =>
+    measureStore(id).catch((error: unknown) => log.warn({ err: error, store: id }, 'could not measure a store'))
+
+  async function measureStore(id: string): Promise<void> {
     const size = await storage.measure({ id }).catch((error: unknown) => {
       // It was removed meanwhile, or is damaged: the others are measured.
       log.debug({ err: error, store: id }, 'could not measure a store')

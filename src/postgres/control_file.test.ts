@@ -4,7 +4,7 @@ import { closeSync, constants, mkdirSync, openSync, symlinkSync, writeFileSync }
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
-import { checkpointPosition } from './control_file.ts'
+import { checkpointPosition, controlBytes, shutdownPosition } from './control_file.ts'
 
 const local = freshHost()
 const { storage, computes, next } = local
@@ -24,7 +24,21 @@ test('the position of the latest checkpoint is the one that Postgres tells', asy
 })
 
 test('a directory without data is an error', async () => {
-  await rejects(checkpointPosition('/nonexistent'), /ENOENT/)
+  await rejects(checkpointPosition('/nonexistent'), /is not there/)
+})
+
+test('a position beyond any WAL is an error', async () => {
+  const pgdata = join(local.base, 'beyond')
+  mkdirSync(join(pgdata, 'global'), { recursive: true })
+  const control = Buffer.alloc(8192)
+  control.writeUInt32LE(1, 16)
+  const write = () => writeFileSync(join(pgdata, 'global/pg_control'), control)
+  control.writeBigUInt64LE(0x3000028n, 32)
+  write()
+  equal(await shutdownPosition(pgdata), '0/3000028')
+  control.fill(0xff, 32, 40)
+  write()
+  for (const read of [checkpointPosition, shutdownPosition]) await rejects(read(pgdata), /beyond any WAL/)
 })
 
 test('code in a compute cannot block a look at its control file, or lead it to another file', async (t) => {
@@ -41,5 +55,5 @@ test('code in a compute cannot block a look at its control file, or lead it to a
     closeSync(openSync(join(fifo, 'global/pg_control'), constants.O_RDWR | constants.O_NONBLOCK))
   }, 5_000)
   t.after(() => clearTimeout(writing))
-  await rejects(checkpointPosition(fifo), /is not a file/)
+  for (const read of [checkpointPosition, shutdownPosition, controlBytes]) await rejects(read(fifo), /is not a file/)
 })

@@ -1,14 +1,13 @@
-import { constants, readSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { readSync } from 'node:fs'
 import { join } from 'node:path'
+import { readSmallFile } from '../durable_file.ts'
 import { lsnText } from './wal.ts'
 
 /** The bytes of pg_control (pg_control.h, PG_CONTROL_FILE_SIZE). */
 const CONTROL_FILE_BYTES = 8192
 
 /** Places in pg_control of Postgres 15 to 18 (pg_control.h). */
-const AT = { state: 16, checkpoint: 32, redo: 40, end: 136, endTimeline: 144 }
-const READ_BYTES = 148
+const AT = { state: 16, checkpoint: 32, redo: 40, timeline: 48, end: 136, endTimeline: 144 }
 /** States of a cluster: it was shut down; it was shut down in a recovery, or it is in one. */
 const SHUT_DOWN = 1
 const IN_RECOVERY = new Set([2, 5])
@@ -25,8 +24,8 @@ export function readControlFile(file: number): Buffer {
  * the system's.
  */
 export async function checkpointPosition(pgdata: string): Promise<string> {
-  const end = await recoveryEnd(pgdata)
-  return lsnText(end?.position ?? Number((await readFields(pgdata)).readBigUInt64LE(AT.checkpoint)))
+  const control = await controlBytes(pgdata)
+  return lsnText(recoveryEndIn(control)?.position ?? positionAt(control, AT.checkpoint))
 }
 
 /**
@@ -34,9 +33,17 @@ export async function checkpointPosition(pgdata: string): Promise<string> {
  * others. Errors: the system's.
  */
 export async function shutdownPosition(pgdata: string): Promise<string | undefined> {
-  const control = await readFields(pgdata)
+  const last = await shutdownCheckpoint(pgdata)
+  return last && lsnText(last.position)
+}
+
+/** The last checkpoint of a data directory that was shut down cleanly; undefined for others. Errors: the system's. */
+export async function shutdownCheckpoint(
+  pgdata: string,
+): Promise<{ readonly position: number; readonly timeline: string } | undefined> {
+  const control = await controlBytes(pgdata)
   if (control.readUInt32LE(AT.state) !== SHUT_DOWN) return undefined
-  return lsnText(Number(control.readBigUInt64LE(AT.checkpoint)))
+  return { position: positionAt(control, AT.checkpoint), timeline: timelineAt(control, AT.timeline) }
 }
 
 /** Where a recovery begins and ends, in bytes, and its timeline as it begins a segment's name. */
@@ -47,24 +54,30 @@ export interface RecoveryEnd {
 }
 
 /** Up to where a clone of a running server must recover; undefined for other data directories. Errors: the system's. */
-export async function recoveryEnd(pgdata: string): Promise<RecoveryEnd | undefined> {
-  const control = await readFields(pgdata)
-  const position = Number(control.readBigUInt64LE(AT.end))
+export const recoveryEnd = async (pgdata: string): Promise<RecoveryEnd | undefined> =>
+  recoveryEndIn(await controlBytes(pgdata))
+
+function recoveryEndIn(control: Buffer): RecoveryEnd | undefined {
+  const position = positionAt(control, AT.end)
   if (!IN_RECOVERY.has(control.readUInt32LE(AT.state)) || position === 0) return undefined
-  const timeline = control.readUInt32LE(AT.endTimeline).toString(16).toUpperCase().padStart(8, '0')
-  return { redo: Number(control.readBigUInt64LE(AT.redo)), position, timeline }
+  return { redo: positionAt(control, AT.redo), position, timeline: timelineAt(control, AT.endTimeline) }
 }
 
-/** Reads only a regular file: the server's own user can write there, and a FIFO would block this process. */
-async function readFields(pgdata: string): Promise<Buffer> {
-  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-  const file = await open(join(pgdata, 'global/pg_control'), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
-  try {
-    if (!(await file.stat()).isFile()) throw new Error(`pg_control of ${pgdata} is not a file`)
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(READ_BYTES), 0, READ_BYTES, 0)
-    if (bytesRead < READ_BYTES) throw new Error(`pg_control of ${pgdata} is cut short`)
-    return buffer
-  } finally {
-    await file.close()
-  }
+/** The bytes of the control file of a data directory. Errors: the system's; it is no file, or of another size. */
+export async function controlBytes(pgdata: string): Promise<Buffer> {
+  const bytes = await readSmallFile(join(pgdata, 'global/pg_control'), CONTROL_FILE_BYTES)
+  if (bytes?.length === CONTROL_FILE_BYTES) return bytes
+  throw new Error(`pg_control of ${pgdata} is ${bytes ? 'cut short' : 'not there'}`)
 }
+
+/** More than a server writes in its life. Code in a compute can write any position there. */
+const MAX_POSITION = 2 ** 53
+
+function positionAt(control: Buffer, offset: number): number {
+  const position = control.readBigUInt64LE(offset)
+  if (position > MAX_POSITION) throw new Error(`pg_control names the position ${position}, which is beyond any WAL`)
+  return Number(position)
+}
+
+const timelineAt = (control: Buffer, offset: number): string =>
+  control.readUInt32LE(offset).toString(16).toUpperCase().padStart(8, '0')

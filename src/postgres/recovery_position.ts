@@ -23,8 +23,8 @@ export const redoPosition = (pgdata: string): number | undefined =>
  * read. Segments beyond are prepared for use: their first page has an earlier position.
  */
 export function writtenPosition(pgdata: string, segment: string): number {
-  const names = readNames(join(pgdata, 'pg_wal'))
-    .filter((name) => name >= segment && isWalSegment(name))
+  const names = segmentNames(pgdata)
+    .filter((name) => name >= segment)
     .toSorted()
   let [written, unwritten] = [-1, names.length]
   while (unwritten - written > 1) {
@@ -35,6 +35,9 @@ export function writtenPosition(pgdata: string, segment: string): number {
   }
   return segmentPosition(names[written] ?? segment) + SEGMENT_BYTES
 }
+
+/** The names of the segments in `pg_wal`; of none where there is too much to read. */
+export const segmentNames = (pgdata: string): string[] => readNames(join(pgdata, 'pg_wal')).filter(isWalSegment)
 
 function readNames(directory: string): string[] {
   try {

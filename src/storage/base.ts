@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { readOrCreate } from '../durable_file.ts'
 import { syncDirectory } from '../host/durable.ts'
 import { isWalSegment } from '../postgres/data_directory.ts'
-import { recoveryEnd } from '../postgres/control_file.ts'
+import { recoveryEnd, shutdownCheckpoint } from '../postgres/control_file.ts'
 import { lsnText, nextSegment, segmentAt, segmentPosition } from '../postgres/wal.ts'
 import { baseOf, unfinishedBaseOf } from './base_place.ts'
 import { fillDataDirectory, type FillOptions } from './clone.ts'
@@ -92,16 +92,10 @@ async function readBase(pgdata: string): Promise<Reach> {
   return readCheckpoint(pgdata)
 }
 
-/** Where the state, the position of the last checkpoint, and its timeline stand in pg_control (pg_control.h). */
-const [STATE_OFFSET, POSITION_OFFSET, TIMELINE_OFFSET] = [16, 32, 48]
-const SHUT_DOWN = 1
-
 /** The last checkpoint of a stopped data directory, as a base. Errors: it was not stopped cleanly. */
 export async function readCheckpoint(pgdata: string): Promise<Reach> {
-  const control = await readFile(join(pgdata, 'global/pg_control'))
+  const last = await shutdownCheckpoint(pgdata)
   // After a crash Postgres recovers to the end of the WAL that it finds, past any target.
-  if (control.readUInt32LE(STATE_OFFSET) !== SHUT_DOWN) throw new Error(`${pgdata} was not stopped cleanly`)
-  const position = Number(control.readBigUInt64LE(POSITION_OFFSET))
-  const timeline = control.readUInt32LE(TIMELINE_OFFSET).toString(16).toUpperCase().padStart(8, '0')
-  return { lsn: lsnText(position), segment: segmentAt(timeline, position) }
+  if (!last) throw new Error(`${pgdata} was not stopped cleanly`)
+  return { lsn: lsnText(last.position), segment: segmentAt(last.timeline, last.position) }
 }

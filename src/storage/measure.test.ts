@@ -1,9 +1,9 @@
 import { deepEqual } from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { measureDataDirectory } from './measure.ts'
+import { MAX_BYTES, measureDataDirectory } from './measure.ts'
 
 let base: string
 before(() => {
@@ -30,6 +30,17 @@ test('no link leads out of a store, whatever code in its compute has put in its 
   makeFiles(other, join(pgdata, 'global'), join(pgdata, 'base'))
   for (const name of ['pg_wal', 'base/1', 'base/pgsql_tmp', 'global/1262']) symlinkSync(other, join(pgdata, name))
   deepEqual(await measureDataDirectory(pgdata), { bytes: 2000, logicalBytes: 2000, isWhole: true })
+})
+
+test('files without blocks count no more than a number of the catalog', async () => {
+  const pgdata = join(base, 'sparse')
+  makeFiles(join(pgdata, 'base'))
+  for (let number = 1; number <= 300; number++) {
+    const path = join(pgdata, 'base', String(number))
+    writeFileSync(path, '')
+    truncateSync(path, 4 * 2 ** 40)
+  }
+  deepEqual(await measureDataDirectory(pgdata), { bytes: MAX_BYTES, logicalBytes: MAX_BYTES, isWhole: true })
 })
 
 test('directories that are nested without end are not counted to the end', async () => {

@@ -15,6 +15,9 @@ const TEMPORARY = 'pgsql_tmp'
 /** Each level is held open. Postgres nests less deep; files that code in a compute nests deeper are not counted. */
 const MAX_DEPTH = 32
 
+/** Code in a compute can make files of 8 EiB without blocks. Sums of such sizes must be numbers of the catalog. */
+export const MAX_BYTES = 2 ** 50
+
 interface Counted {
   readonly bytes: number
   readonly isWhole: boolean
@@ -33,8 +36,8 @@ export async function measureDataDirectory(pgdata: string): Promise<StoreSize> {
     const wal = await countIn(top, [WAL], deadline)
     const temporary = await countIn(top, ['base', TEMPORARY], deadline)
     return {
-      bytes: data.bytes + wal.bytes + temporary.bytes,
-      logicalBytes: data.bytes,
+      bytes: Math.min(MAX_BYTES, data.bytes + wal.bytes + temporary.bytes),
+      logicalBytes: Math.min(MAX_BYTES, data.bytes),
       isWhole: data.isWhole && wal.isWhole && temporary.isWhole,
     }
   } finally {

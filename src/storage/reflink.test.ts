@@ -1,5 +1,5 @@
 import { deepEqual, equal, notEqual, ok, rejects } from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { copierOf, processesIn, query, settled, SMALL } from '../../test/local_host.ts'
@@ -161,6 +161,8 @@ function testClones(kind: 'xfs' | 'btrfs'): void {
     for (const name of ['moment-1', 'moment-2']) {
       const child = local.branch(name)
       await settled(() => storage.restore(child, fromBase(parent, 1, made, moment), next()))
+      // As code in the compute may have written it.
+      appendFileSync(join(pgdataOf(child), 'postgresql.auto.conf'), "restore_command = 'sleep 1000'\n")
       equal(statSync(pgdataOf(child)).ino === SUBVOLUME_INODE, kind === 'btrfs')
       // Made before its first start recovers it.
       const grandchild = await cloneOf(child, `${name}-clone`)

@@ -2,7 +2,7 @@
  * Clones of data directories where files share blocks: an effect clones the files (clone.pl), and this process asks a
  * running parent for the end of its WAL.
  */
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -13,9 +13,9 @@ import type { Progress } from '../host/fence.ts'
 import { SERVER_PORT } from '../host/layout.ts'
 import { forkEffect } from '../host/spawner.ts'
 import { recoveryEnd } from '../postgres/control_file.ts'
-import { isWalSegment, LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
+import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
-import { redoPosition, writtenPosition } from '../postgres/recovery_position.ts'
+import { redoPosition, segmentNames, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
 import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
@@ -127,8 +127,7 @@ const bytesToReplay = (home: string): number => walSince(home, redoPosition(join
 /** The bytes of a store's WAL in its `pg_wal` from a position on, to the segment; undefined when that is not there. */
 function walSince(home: string, position: number): number | undefined {
   const pgdata = join(home, 'pgdata')
-  const names = readdirSync(join(pgdata, 'pg_wal')).filter(isWalSegment)
-  const first = names.find((name) => segmentPosition(name) === position - (position % SEGMENT_BYTES))
+  const first = segmentNames(pgdata).find((name) => segmentPosition(name) === position - (position % SEGMENT_BYTES))
   return first === undefined ? undefined : writtenPosition(pgdata, first) - position
 }
 

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { spawnGivingWay } from '../host/give_way.ts'
 import { homeOf, type Layout } from '../host/layout.ts'
 import { runTool } from './image/tool.ts'
+import { MAX_BYTES } from './measure.ts'
 
 /** The space of a store in bytes. */
 export interface StoreSpace {
@@ -103,7 +104,7 @@ function spaceIn(id: string, line: string, ownsAll: boolean): StoreSpace {
   const silent = ownsAll ? Number(real) : null
   return {
     id,
-    apparent_bytes: Number(apparent),
+    apparent_bytes: Math.min(MAX_BYTES, Number(apparent)),
     real_bytes: Number(real),
     own_bytes: own === '-' ? silent : Number(own),
     history_bytes: history === '-' ? null : Number(history),

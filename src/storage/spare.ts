@@ -4,8 +4,9 @@
  * has some in its directory, and a store at rest in its home: the next clone of either takes one (clone.pl, copier.ts).
  */
 import { existsSync, renameSync, rmSync } from 'node:fs'
-import { readFile, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { controlBytes } from '../postgres/control_file.ts'
 
 /** The most spares that a directory has. */
 const MAX_SPARES = 8
@@ -32,7 +33,7 @@ export const findSpare = (directory: string): string | undefined =>
 /** Whether a spare has the data of its source. Each run of a server writes another control file. */
 export async function isCurrent(spare: string, source: string): Promise<boolean> {
   const [then, now] = await Promise.all(
-    [spare, source].map((place) => readFile(controlOf(place)).catch(() => undefined)),
+    [spare, source].map((place) => controlBytes(join(place, 'pgdata')).catch(() => undefined)),
   )
   return then !== undefined && now !== undefined && then.equals(now)
 }

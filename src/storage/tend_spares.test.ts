@@ -1,5 +1,6 @@
-import { deepEqual, equal, ok } from 'node:assert/strict'
-import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { query, settled } from '../../test/local_host.ts'
@@ -94,6 +95,15 @@ test('of a store with several spares each clone takes one, and those too many go
   await makeSpare(parent)
   ok(hasSpare(home(parent)))
   for (const number of [2, 3]) equal(existsSync(spareOf(home(parent), number)), false)
+})
+
+test('a control file that is a pipe keeps no spare of others waiting', { skip: CANNOT }, async () => {
+  const parent = await newStore('piped')
+  await makeSpare(parent)
+  const control = join(home(parent), 'pgdata/global/pg_control')
+  rmSync(control)
+  execFileSync('mkfifo', [control])
+  await rejects(storage.tendSpares(parent, spareOfData), /pg_control/)
 })
 
 test('a spare waits for a clone that is being made', { skip: CANNOT }, async () => {

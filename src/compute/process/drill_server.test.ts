@@ -22,7 +22,7 @@ test("a drill's server is within walls and a small control group, and ends", asy
   const home = join(local.base, 'drill')
   cpSync(local.home(branch), home, { recursive: true, preserveTimestamps: true })
 
-  const server = await computes.runDrill(branch, home, async (socket) => {
+  const server = await computes.runDrill(branch, home, AbortSignal.timeout(60_000), async (socket) => {
     deepEqual(await query(socket, 'select n from kept'), [{ n: 1 }])
     return notedServer(home)
   })

@@ -61,17 +61,18 @@ export async function endDrillServer(home: string): Promise<void> {
   if (existsSync(home)) while ((await stopServer(home)) === 'pending');
 }
 
-/** Recovers a data directory, runs `work` beside its server, and ends that. */
+/** Recovers a data directory, runs `work` beside its server, and ends that. Errors: those of `signal` too. */
 export async function runDrill<T>(
   options: DrillOptions,
   secrets: StoreSecrets,
+  signal: AbortSignal,
   work: (address: ComputeAddress) => Promise<T>,
 ): Promise<T> {
   const plan = await drillPlan(options)
   const { id } = options.store
   try {
-    while ((await recoverStore(plan, id, secrets)) === 'pending');
-    while ((await startServer(plan)) === 'pending');
+    while ((await recoverStore(plan, id, secrets)) === 'pending') signal.throwIfAborted()
+    while ((await startServer(plan)) === 'pending') signal.throwIfAborted()
     return await work({ host: plan.socketDir, port: SERVER_PORT, store: id })
   } finally {
     await endDrillServer(plan.home)

@@ -120,8 +120,12 @@ export function localComputes(options: ComputeOptions): Computes {
       if (progress === 'done' && server) groups.remove(server.instance)
       return progress
     },
-    runDrill: async (store, home, work) =>
-      runDrill({ layout, store, home, bin: await binOf(store), walls: await walls(), groups }, options.secrets, work),
+    runDrill: async (store, home, ...more) =>
+      runDrill(
+        { layout, store, home, bin: await binOf(store), walls: await walls(), groups },
+        options.secrets,
+        ...more,
+      ),
     settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))

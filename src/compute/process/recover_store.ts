@@ -38,7 +38,8 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
   if (recovery.target && endedBefore) return replayAll(home, recovery)
   if (!endedBefore && saysSinceStart(plan.logFile, GAVE_UP) && !saysSinceStart(plan.logFile, NO_ROOM))
     throw new ServerStartError(`Postgres did not recover: ${complaintIn(plan.logFile, 0)}`)
-  const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config: plan.config + WITHOUT_PREWARM + configOf(recovery) }
+  const config = plan.config + WITHOUT_PREWARM + configOf(recovery)
+  const alone = { ...plan, egress: '', hba: UNPROVEN_HBA, config, overrides: COMMANDS }
   const server = await startServer(alone).catch(async (error: unknown) => {
     if (!(error instanceof ServerStartError) || !ENDED_BEFORE.test(error.message)) throw error
     return replayAll(home, recovery)
@@ -94,10 +95,11 @@ const ENDED_BEFORE = /recovery ended before configured recovery target was reach
 const GAVE_UP = /startup process \(PID \d+\) exited with exit code 1\b/
 const NO_ROOM = /No space left on device|Disk quota exceeded/
 
+/** All WAL that is needed is in pg_wal. */
+const COMMANDS = { restore_command: 'false', archive_cleanup_command: '', recovery_end_command: '' }
+
 function configOf({ target, timeline }: Recovery): string {
   const settings = {
-    // All WAL that is needed is in pg_wal.
-    restore_command: 'false',
     recovery_target_timeline: String(parseInt(timeline, 16)),
     recovery_target_action: 'promote',
     ...targetSettings(target),

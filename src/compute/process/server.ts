@@ -40,6 +40,8 @@ export interface ServerPlan {
   readonly groups: (instance: string) => string
   readonly hba: string
   readonly config: string
+  /** Settings that no file of the data directory overrides: code in a compute may have written one. */
+  readonly overrides?: Readonly<Record<string, string>>
   readonly logFile: string
   readonly fence?: Fence | undefined
 }
@@ -179,6 +181,7 @@ function startArgs(plan: ServerPlan, pgdata: string): string[] {
     // A killed server leaves its segments behind; without a uid per branch to identify them, keep them in the data
     // directory.
     ...(process.getuid?.() === 0 ? {} : { dynamic_shared_memory_type: 'mmap' }),
+    ...plan.overrides,
   }
   const postgres = [join(bin, 'postgres'), '-D', pgdata]
   for (const [name, value] of Object.entries(settings)) postgres.push('-c', `${name}=${value}`)
