@@ -109,3 +109,9 @@ export function pastTime(text: string): string {
   if (Date.parse(time) > Date.now()) throw new InvalidArgumentError('It is in the future.')
   return time
 }
+
+/** The API takes an empty text for one that was left out. */
+export function nonEmpty(text: string): string {
+  if (text === '') throw new InvalidArgumentError('It must not be empty.')
+  return text
+}

@@ -206,7 +206,7 @@ interface Member {
   readonly schema: string
 }
 
-/** Statements that switch users' triggers and rules of tables off, and on again as they were. */
+/** Statements that switch users' triggers and rules of tables off and put foreign keys off, and all back as it was. */
 interface Switches {
   readonly off: readonly string[]
   readonly on: readonly string[]
@@ -221,10 +221,25 @@ async function switches(session: AdminSession, oids: readonly number[]): Promise
        from pg_rewrite where ev_class = any ($1::oid[]) and ev_type = '2' and ev_enabled <> 'D'`,
     [oids],
   )
+  // Both sides of a foreign key may be masked, one after the other.
+  const keys = await session.query<{ table: string; name: string; deferrable: boolean }>(
+    `select conrelid::regclass::text as table, quote_ident(conname) as name, condeferrable as deferrable
+       from pg_constraint
+      where contype = 'f' and conrelid = any ($1::oid[]) and conparentid = 0 and not condeferred`,
+    [oids],
+  )
   const mode: Record<string, string> = { O: '', A: 'always ', R: 'replica ' }
+  const alter = ({ table, name }: { table: string; name: string }, to: string) =>
+    `alter table ${table} alter constraint ${name} ${to}`
   return {
-    off: found.map(({ table, kind, name }) => `alter table ${table} disable ${kind} ${name}`),
-    on: found.map(({ table, kind, name, fires }) => `alter table ${table} enable ${mode[fires] ?? ''}${kind} ${name}`),
+    off: [
+      ...found.map(({ table, kind, name }) => `alter table ${table} disable ${kind} ${name}`),
+      ...keys.map((key) => alter(key, 'deferrable initially deferred')),
+    ],
+    on: [
+      ...found.map(({ table, kind, name, fires }) => `alter table ${table} enable ${mode[fires] ?? ''}${kind} ${name}`),
+      ...keys.map((key) => alter(key, key.deferrable ? 'deferrable initially immediate' : 'not deferrable')),
+    ],
   }
 }
 

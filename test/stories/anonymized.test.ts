@@ -316,6 +316,48 @@ test('masking reaches what follows a column, and masking again ends the history'
   assert.doesNotMatch(status_message, /leak|gone/)
 })
 
+test('both sides of a foreign key are masked, and the key is as it was', async () => {
+  await query(
+    neap,
+    main.uri,
+    `create table parent (email text primary key); insert into parent select email from person;
+     create table child (parent_email text references parent, later text references parent deferrable);
+     insert into child select email, email from person`,
+  )
+  const masking_function = (column: string) => ({ masking_function: `anon.hash(${column})` })
+  const { place, operations } = await create(
+    [
+      { table_name: 'parent', column_name: 'email', ...masking_function('email') },
+      { table_name: 'child', column_name: 'parent_email', ...masking_function('parent_email') },
+      { table_name: 'child', column_name: 'later', ...masking_function('later') },
+    ],
+    true,
+  )
+  await neap.ended(operations)
+  const joined = 'select count(*)::int as n from parent join child on email = parent_email and email = later'
+  const keys = `select condeferrable, condeferred from pg_constraint where contype = 'f' order by conname`
+  assert.deepEqual(await query(neap, place.uri, joined), [{ n: 300 }])
+  assert.deepEqual(await query(neap, place.uri, keys), await query(neap, main.uri, keys))
+  assert.deepEqual(await query(neap, place.uri, `select 1 from child where parent_email like '%secret%'`), [])
+  await query(neap, main.uri, 'drop table child, parent')
+})
+
+test('an error of a function that a rule calls is not shown, since it may have rows', async () => {
+  await query(
+    neap,
+    main.uri,
+    `create function leak() returns text immutable language plpgsql as
+       $$begin raise exception 'leaked: %', (select string_agg(email, ',') from person) using errcode = '23514'; end$$`,
+  )
+  const { place } = await create(
+    [{ table_name: 'person', column_name: 'email', masking_function: 'public.leak()' }],
+    true,
+  )
+  const { status_message = '' } = await settledAs(place, 'error')
+  assert.match(status_message, /SQLSTATE 23514/)
+  assert.doesNotMatch(status_message, /leaked|secret/)
+})
+
 test('replication of a masked branch has no value of before', async () => {
   await enableReplication(neap, main)
   const [earlier] = await query<{ lsn: string }>(neap, main.uri, `select pg_current_wal_lsn()::text as lsn`)

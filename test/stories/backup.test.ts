@@ -389,7 +389,11 @@ test('one branch is restored as it was at a moment, with its id and passwords an
       branches.map(({ id, default: isDefault, parent_id }) => ({ id, isDefault, parent_id })),
       [{ id: branch_id, isDefault: true, parent_id: undefined }],
     )
-    assert.deepEqual(await query(restored, uriAt(restored, child), NUMBERED), [{ count: rows, last: rows }])
+    const uri = uriAt(restored, child)
+    // A branch of it from before its first start, which replays its WAL.
+    const early = await branchOff(restored, { ...child, uri })
+    for (const each of [early.uri, uri])
+      assert.deepEqual(await query(restored, each, NUMBERED), [{ count: rows, last: rows }])
     // It is not taken for the whole: no webhook tells that the rest is gone, and no later restore finds it.
     assert.deepEqual((await restored.call('GET /webhooks', {})).webhooks, [])
     assert.ok(!existsSync(join(restored.ready.data_dir, 'backup/series')))
