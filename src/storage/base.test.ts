@@ -38,13 +38,18 @@ async function until<T>(call: () => Promise<T | 'pending'>): Promise<T> {
   }
 }
 
-test('a store is restored from a base and the WAL since, which may not be archived', async () => {
+test('a store, and a clone of it, are restored from a base and the WAL since, which may not be archived', async () => {
   const { restoration } = await newBase('origin')
   const child = local.branch('restored')
   await settled(() => storage.restore(child, restoration, next()))
-  const { address } = await local.start(child, next())
-  deepEqual(await query(address, 'select number from item order by 1'), [{ number: 1 }, { number: 2 }])
-  await settled(() => computes.stop(child, next()))
+  // Made before the first start of its parent recovers that.
+  const clone = local.branch('restored-clone')
+  await settled(() => storage.clone(clone, child, next()))
+  for (const store of [clone, child]) {
+    const { address } = await local.start(store, next())
+    deepEqual(await query(address, 'select number from item order by 1'), [{ number: 1 }, { number: 2 }])
+    await settled(() => computes.stop(store, next()))
+  }
 })
 
 test('a recovery that was killed before its end is ended by the next start', async () => {
