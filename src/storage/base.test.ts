@@ -1,5 +1,5 @@
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { copierOf, fileAppears, freshHost, PG_VERSION, query, settled } from '../../test/local_host.ts'
@@ -42,7 +42,8 @@ test('a store, and a clone of it, are restored from a base and the WAL since, wh
   const { restoration } = await newBase('origin')
   const child = local.branch('restored')
   await settled(() => storage.restore(child, restoration, next()))
-  // Made before the first start of its parent recovers that.
+  // Made before the first start of its parent recovers that, which was fetched from a repository.
+  rmSync(join(home(child), 'password_of'))
   const clone = local.branch('restored-clone')
   await settled(() => storage.clone(clone, child, next()))
   for (const store of [clone, child]) {

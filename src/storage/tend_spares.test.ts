@@ -89,7 +89,7 @@ test('of a store with several spares each clone takes one, and those too many go
   await settled(() => storage.tendSpares(parent, wanted))
   const spares = [1, 2, 3].map((number) => inodeOf(spareOf(home(parent), number)))
   const clones = await Promise.all([1, 2, 3].map((number) => cloneOf(parent, `several-${number}`)))
-  deepEqual(clones.map((clone) => inodeOf(home(clone))).toSorted(), spares.toSorted())
+  deepEqual(new Set(clones.map((clone) => inodeOf(home(clone)))), new Set(spares))
   for (const clone of clones) deepEqual(await run(clone, NUMBERS), [{ number: 1 }])
   await settled(() => storage.tendSpares(parent, wanted))
   await makeSpare(parent)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { installBinaries } from '../../host/binaries.ts'
 import { cloneKindOf } from '../../host/clone_kind.ts'
 import type { Fence, Progress } from '../../host/fence.ts'
-import { homeOf, layoutOf, logDirOf, ownerOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
+import { homeOf, type Layout, layoutOf, logDirOf, ownerOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn } from '../../host/logs.ts'
 import type { HostOptions } from '../../host/options.ts'
 import { probeOnce } from '../../host/probe_once.ts'
@@ -113,6 +113,7 @@ export function localComputes(options: ComputeOptions): Computes {
     configure: async (store, spec, fence) =>
       configureServer(homeOf(layout, store.id), await configOf(store, spec), fence),
     ...callsOf(groups),
+    ...looksOf(layout),
     async stop(store, fence) {
       const [home, socketDir] = [homeOf(layout, store.id), socketDirOf(layout, store)]
       const server = notedServer(home)
@@ -126,21 +127,16 @@ export function localComputes(options: ComputeOptions): Computes {
         options.secrets,
         ...more,
       ),
-    settled: (store) => awaitSettled(homeOf(layout, store.id)),
     find: async (store) => {
       const server = await findServer(homeOf(layout, store.id))
       return server && computeOf(store, server)
     },
-    hasEarlierServer: (store) => hasEarlierServer(homeOf(layout, store.id)),
     lastWords: async (store, { id, startedAt }) =>
       restartSince(startedAt) ??
       [groups.outOfMemory(id), lastWordsIn(logFile(store.id), startedAt)].filter(Boolean).join('; '),
-    isTaken: async ({ id }) => (await waitStopped(homeOf(layout, id), 0)) === 'pending',
-    listRunning: () => busyStores(layout),
     walls: async () => [...(await walls()).has],
     // Without the wall `network` computes reach all addresses that this machine reaches.
     whyNoEgress: async () => (options.lacks?.includes('network') ? undefined : whyNoEgress(await walls(), layout.root)),
-    tidy: async () => groups.sweep(),
   }
   return { ...explainShortages(calls, layout.branches), watch: (ended) => watchComputes(layout, logFile, ended) }
 }
@@ -163,6 +159,14 @@ function startProgress(home: string): string {
   return (server && readRecovery(home, server.pid)) ?? 'Postgres is starting'
 }
 
+/** The calls that look at servers only. */
+const looksOf = (layout: Layout): Pick<Computes, 'settled' | 'hasEarlierServer' | 'isTaken' | 'listRunning'> => ({
+  settled: ({ id }) => awaitSettled(homeOf(layout, id)),
+  hasEarlierServer: async ({ id }) => hasEarlierServer(homeOf(layout, id)),
+  isTaken: async ({ id }) => (await waitStopped(homeOf(layout, id), 0)) === 'pending',
+  listRunning: () => busyStores(layout),
+})
+
 /** The calls that concern the size of a compute, and the end of a drill. */
 const callsOf = (groups: Cgroups) => ({
   resize: (id: string, size: CurrentSize) => groups.limit(id, resourceLimits(size)),
@@ -175,6 +179,7 @@ const callsOf = (groups: Cgroups) => ({
   readDemand: async (id: string) => groups.demand(id),
   whyNoLimits: async () => groups.missing,
   endDrillServer,
+  tidy: async () => groups.sweep(),
 })
 
 const resourceLimits = (size: CurrentSize) => ({
