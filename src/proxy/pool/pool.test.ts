@@ -73,6 +73,20 @@ test('a prepared statement follows its client from session to session', async ()
   await Promise.all(clients.map((client) => client.end()))
 })
 
+test('DEALLOCATE frees a statement of the protocol on a session that never had it', async () => {
+  const clients = await Promise.all(Array.from({ length: 3 }, () => pooled()))
+  const [client, one, other] = clients as [pg.Client, pg.Client, pg.Client]
+  const add = { name: 'add', text: 'select 1' }
+  await one.query('begin')
+  await client.query(add)
+  await other.query('begin')
+  await one.query('rollback')
+  assert.equal((await client.query('DEALLOCATE "add"')).command, 'DEALLOCATE')
+  await assert.rejects(client.query(add), { code: '26000' })
+  await other.query('rollback')
+  await Promise.all(clients.map((each) => each.end()))
+})
+
 test('after an error of a batch, the prepared statements are those of the server', async () => {
   const client = await pooled()
   await assert.rejects(client.query({ name: 'bad', text: 'select nonsense' }), { code: '42703' })

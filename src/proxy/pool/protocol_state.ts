@@ -21,7 +21,7 @@ export interface ProtocolState {
   syncInCopy: boolean
   /** The transaction status of the last ReadyForQuery. */
   status: number
-  /** The error of the hidden message that is being answered. */
+  /** The error of the request that is being answered. */
   refused: Refused | undefined
 }
 
@@ -79,7 +79,7 @@ export function failBatch(protocol: ProtocolState, refused: Refused): readonly E
   const { unanswered } = protocol
   const head = unanswered.head()
   protocol.copyIn = false
-  if (head?.hidden) protocol.refused = refused
+  protocol.refused = refused
   if (!head || head.kind === 'query' || head.kind === 'sync') return NONE
   const dropped = unanswered.dropToSync()
   // During a COPY the server has ignored the batch's Sync: then no Sync is left here either.

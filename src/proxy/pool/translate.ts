@@ -5,7 +5,8 @@
  */
 import { ProxyError } from '../wire/errors.ts'
 import { encodeMessage, int32, MESSAGE_HEAD } from '../wire/messages.ts'
-import type { Expected } from './expected.ts'
+import { deallocatedName, freeByParse, freeByQuery, mayDeallocate } from './deallocate.ts'
+import { type Expected, HIDDEN_QUERY } from './expected.ts'
 import {
   BIND,
   CLOSE,
@@ -45,6 +46,8 @@ const MAX_UNNAMED_LENGTH = 65_536
 const PARSED = encodeMessage(PARSE_COMPLETE)
 const CLOSED = encodeMessage(CLOSE_COMPLETE)
 const TYPE_OF_BIND = Buffer.of(BIND)
+
+const HIDDEN_PARSE: Expected = { kind: 'parse', hidden: true }
 
 const SENT = {
   query: { kind: 'query' },
@@ -99,12 +102,14 @@ interface Prepared {
   readonly statements: Statements
   readonly names: StatementNames
   readonly unnamed: UnnamedStatement
+  /** The number of statements that the client has freed by SQL. */
+  freed: number
 }
 
 export function createTranslator(statements: Statements): Translator {
   const names = createStatementNames(statements)
   const unnamed = createUnnamed()
-  const prepared: Prepared = { statements, names, unnamed }
+  const prepared: Prepared = { statements, names, unnamed, freed: 0 }
 
   return {
     translate: (type, message, server, replace) => translate(prepared, type, message, server, replace),
@@ -173,12 +178,21 @@ function translate(prepared: Prepared, type: number, message: Incoming, server: 
   }
 }
 
-function query({ unnamed }: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+function query(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
+  const { names, unnamed } = prepared
   const by = refusal(bytes, body, end)
-  if (by === 'unknown') return false
+  const frees = mayDeallocate(bytes, body, end)
+  if (by === 'unknown' || (frees && end > bytes.length)) return false
   if (by !== undefined) replace(end, encodeMessage(QUERY, by, UNNAMED))
   server.unnamed = undefined
-  server.expect(currentUnnamed(unnamed).exists ? changeUnnamed(unnamed, 'query', server) : SENT.query)
+  const sent = currentUnnamed(unnamed).exists ? changeUnnamed(unnamed, 'query', server) : SENT.query
+  const name = frees ? deallocatedName(bytes, body) : undefined
+  if (name === undefined || !names.has(name)) server.expect(sent)
+  else {
+    replace(end, ...freeByQuery(++prepared.freed))
+    server.expect(HIDDEN_QUERY)
+    server.expect(freeing(prepared, name, sent))
+  }
   return true
 }
 
@@ -197,6 +211,14 @@ function parse(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolS
   // After an error of its batch the server skips this Parse and keeps its unnamed statement. A failed transaction
   // would refuse the client's earlier one in place of this one.
   if (server.isInBatch() && !server.hasFailed()) bringUnnamed(prepared, server, body, replace)
+  const name = mayDeallocate(bytes, text, end) ? deallocatedName(bytes, text) : undefined
+  if (name !== undefined && prepared.names.has(name)) {
+    const [empty, freed] = freeByParse(++prepared.freed)
+    replace(end, empty, freed)
+    server.expect(HIDDEN_PARSE)
+    server.expect(freeing(prepared, name, changeUnnamed(prepared.unnamed, 'parse', server, freed)))
+    return true
+  }
   const replacement = refusing && encodeMessage(PARSE, UNNAMED, refusing)
   if (replacement) replace(end, replacement)
   const isKept = isWhole && end - text < MAX_UNNAMED_LENGTH
@@ -265,30 +287,37 @@ function describe(prepared: Prepared, { bytes, body, end }: Incoming, server: Po
   return true
 }
 
-function close(
-  { statements, names, unnamed }: Prepared,
-  { bytes, body, end }: Incoming,
-  server: PoolServer,
-  replace: Replace,
-): boolean {
+function close(prepared: Prepared, { bytes, body, end }: Incoming, server: PoolServer, replace: Replace): boolean {
   if (end > bytes.length) return false
   const isStatement = bytes[body] === OF_STATEMENT
   const name = nameAt(bytes, body + 1, end)
   if (!isStatement || name === '') {
-    server.expect(isStatement ? changeUnnamed(unnamed, 'close', server) : SENT.close)
+    server.expect(isStatement ? changeUnnamed(prepared.unnamed, 'close', server) : SENT.close)
     return true
   }
-  const statement = names.get(name)
-  if (statement) names.delete(name)
-  server.expect({
-    kind: 'close',
-    instead: CLOSED,
-    onDropped() {
-      if (statement && !names.has(name)) names.set(name, statements.intern(definitionOf(statement)))
-    },
-  })
+  server.expect(freeing(prepared, name, { kind: 'close', instead: CLOSED }))
   replace(end)
   return true
+}
+
+/** Removes a name that a message frees. Returns what to expect: the name is back if the message has no effect. */
+function freeing({ statements, names }: Prepared, name: string, sent: Expected): Expected {
+  const statement = names.get(name)
+  if (!statement) return sent
+  names.delete(name)
+  const restore = (): void => {
+    if (!names.has(name)) names.set(name, statements.intern(definitionOf(statement)))
+  }
+  return {
+    ...sent,
+    onAnswer(refused) {
+      if (refused) restore()
+    },
+    onDropped(failed) {
+      sent.onDropped?.(failed)
+      restore()
+    },
+  }
 }
 
 /** Prepares the client's unnamed statement before the message whose body begins at `body`. */
