@@ -64,6 +64,7 @@ const SIMPLE = [
   'begin; select 3',
   '; ;',
   'deallocate all',
+  ...NAMES.map((name) => `deallocate ${name}`),
 ]
 
 /** A part of a conversation that is answered up to one ReadyForQuery. */
@@ -93,7 +94,7 @@ function batch(random: Random): Part {
       case 8:
         return run(random.pick(TEXTS))
       default:
-        return flush()
+        return random.chance(0.5) ? run(`deallocate ${random.pick(NAMES)}`) : flush()
     }
   }
   return [...Array.from({ length: random.between(0, 8) }, one), sync()]
