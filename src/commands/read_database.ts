@@ -20,7 +20,7 @@ const TRIES = 3
 /**
  * The schema of a database of a branch, as SQL. Wakes an idle endpoint, as a connection does.
  * Errors: NOT_FOUND (the database), NOT_ALLOWED (no endpoint, a disabled one, or a schema that is too large),
- * NOT_INSTALLED, UNAVAILABLE (the compute does not start).
+ * NOT_INSTALLED, UNAVAILABLE (the compute does not start, or too many databases are being read).
  */
 export async function readSchema(
   context: Context,
@@ -44,7 +44,7 @@ export async function readRowCounts(
   const address = await awakeDatabase(context, branch, database, signal)
   // By the name that keeps its compute awake.
   const session = { database, purpose: 'branch', timeoutMs: COUNT_TIMEOUT_MS }
-  return withPlace(branch, () =>
+  return withPlace(branch, signal, () =>
     withAdminSession(address, context.secrets.stores, session, (each) => countRows(each, signal)).catch(
       (cause: unknown) => {
         throw new AppError('UNAVAILABLE', 'The rows could not be counted at the compute. Try again.', { cause })

@@ -19,11 +19,11 @@ const LIMITED = `ulimit -v ${MAX_MEMORY_KIB} 2>/dev/null; exec "$0" "$@"`
 /**
  * Returns the schema of a database as SQL: the output of `pg_dump --schema-only`, without the random word that marks
  * its end for psql. Runs the machine's own pg_dump if it is new enough, else the one that npm provides.
- * Errors: NOT_ALLOWED (too slow or too large); UNAVAILABLE (the compute went away, `signal` aborted, or too many dumps
- * are running).
+ * Errors: NOT_ALLOWED (too slow or too large); UNAVAILABLE (the compute went away, `signal` aborted, or there was no
+ * place to read in time).
  */
 export async function dumpSchema(address: ComputeAddress, options: DumpOptions): Promise<string> {
-  return withPlace(options.payer, async () => requireSql(await dump(address, options), options.signal))
+  return withPlace(options.payer, options.signal, async () => requireSql(await dump(address, options), options.signal))
 }
 
 interface DumpOptions {

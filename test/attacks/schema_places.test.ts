@@ -45,6 +45,7 @@ test('schema requests of one project that wait for a lock leave slots for other 
   })
   assert.equal((await send(neap, 'GET', other.schema, { key })).status, 200)
   await holder.query('rollback')
+  // The others had to wait for the first two.
   const statuses = new Set((await Promise.all(asked)).map(({ status }) => status))
-  assert.deepEqual(statuses, new Set([200, 503]))
+  assert.deepEqual(statuses, new Set([200]))
 })
