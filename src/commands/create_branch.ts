@@ -138,7 +138,7 @@ async function lockParent(
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
-  requireOpen(parent)
+  await requireOpen(context, parent)
   const { parent_timestamp, parent_lsn } = asked
   const [, moment, isSeen] = await Promise.all([
     requireDiskForCopy(context, parent.id),

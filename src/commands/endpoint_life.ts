@@ -41,5 +41,5 @@ const isIdle = ({ current_state, pending_state }: Endpoint): boolean =>
 async function requireStartable(context: CommandContext, { disabled, project_id, branch_id }: Endpoint): Promise<void> {
   if (disabled)
     throw new AppError('NOT_ALLOWED', 'The endpoint is disabled. Enable it first: PATCH it with disabled: false.')
-  requireOpen(await requireBranch(context, project_id, branch_id))
+  await requireOpen(context, await requireBranch(context, project_id, branch_id))
 }

@@ -3,6 +3,7 @@ import { countAgainstLimit } from '../catalog/branch_limit.ts'
 import { type Database, findDatabase } from '../catalog/database.ts'
 import { type Endpoint, findProjectEndpoint, lockEndpoint } from '../catalog/endpoint.ts'
 import { isDiskShort } from '../catalog/host.ts'
+import { findMasking } from '../catalog/masking.ts'
 import { hasQueued, hasUnfinishedOperations } from '../catalog/operation.ts'
 import { findProject, lockProject, type Project } from '../catalog/project.ts'
 import { findRole, type Role } from '../catalog/role.ts'
@@ -114,10 +115,12 @@ export interface BranchId {
   readonly branch_id: string
 }
 
-/** Errors: NOT_ALLOWED (the data of the branch are still to be masked). */
-export function requireOpen(branch: Branch): void {
-  if (isClosed(branch))
-    throw new AppError('NOT_ALLOWED', `The data of the branch ${branch.id} are not masked yet: anonymize it first.`)
+/** Errors: NOT_ALLOWED (the data of the branch are still to be masked; names what failed). */
+export async function requireOpen({ db }: CommandContext, branch: Branch): Promise<void> {
+  if (!isClosed(branch)) return
+  const failure = branch.masking_state === 'error' ? (await findMasking(db, branch.id))?.message : undefined
+  const reason = failure ? `${failure}. Change its rules, and anonymize it again.` : 'anonymize it first.'
+  throw new AppError('NOT_ALLOWED', `The data of the branch ${branch.id} are not masked yet: ${reason}`)
 }
 
 /** Errors: BRANCH_ALREADY_EXISTS. */

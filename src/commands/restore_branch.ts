@@ -117,7 +117,7 @@ export async function replaceData(
   const { db } = context
   requireData(branch)
   requireData(source)
-  requireOpen(source)
+  await requireOpen(context, source)
   if (branch.masking_state && branch.id !== source.id)
     throw new AppError(
       'NOT_ALLOWED',

@@ -69,7 +69,7 @@ export async function takeSnapshot(
   const { db } = context
   const { branch: source, project } = await changeableBranch(context, id, look)
   requireData(source)
-  requireOpen(source)
+  await requireOpen(context, source)
   await requireDiskForCopy(context, source.id)
   const moment = await requireMoment(context, project, source, { timestamp, lsn }, look)
   return queueSnapshot(db, source, {

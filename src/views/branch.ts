@@ -2,6 +2,7 @@ import { type Static, Type } from 'typebox'
 import type { Branch as BranchRow } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import { branchUses, NO_USE, type Consumed } from '../catalog/consumption.ts'
+import { AnonymizationState, anonymizationState } from './masking.ts'
 
 const BranchState = Type.Union([Type.Literal('init'), Type.Literal('ready'), Type.Literal('archived')])
 
@@ -32,6 +33,7 @@ export const Branch = Type.Object(
     restore_status: Type.Optional(Type.Union([Type.Literal('restored'), Type.Literal('finalized')])),
     restored_from: Type.Optional(Type.String({ description: 'The snapshot that it was made of' })),
     restored_as: Type.Optional(Type.String({ description: 'The branch that it was made to replace' })),
+    anonymization_state: Type.Optional(AnonymizationState),
     logical_size: Type.Optional(
       Type.Integer({ description: 'Bytes of its databases, without WAL, when they were last measured' }),
     ),
@@ -70,6 +72,7 @@ export const useView = ({ compute_seconds, active_seconds, written_bytes, transf
  * @param use its use this month
  */
 export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeof Branch> {
+  const anonymization_state = anonymizationState(row)
   return {
     id: row.id,
     project_id: row.project_id,
@@ -92,6 +95,7 @@ export function branchView(row: BranchRow, use: Consumed = NO_USE): Static<typeo
     ...(row.restore_status && { restore_status: row.restore_status }),
     ...(row.restored_from && { restored_from: row.restored_from }),
     ...(row.restored_as && { restored_as: row.restored_as }),
+    ...(anonymization_state && { anonymization_state }),
     ...(row.logical_bytes !== null && { logical_size: row.logical_bytes }),
     ...useView(use),
     created_at: row.created_at,

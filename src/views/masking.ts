@@ -21,18 +21,21 @@ export const MaskingRule = Type.Object({
 
 export const MaskingRules = Type.Array(MaskingRule, { maxItems: 1_000 })
 
+/** How far an anonymized branch is. */
+export const AnonymizationState = Type.Union([
+  Type.Literal('created'),
+  Type.Literal('initialized'),
+  Type.Literal('initialization_error'),
+  Type.Literal('anonymizing'),
+  Type.Literal('anonymized'),
+  Type.Literal('error'),
+])
+
 export const AnonymizedStatus = Type.Object(
   {
     project_id: Type.String(),
     branch_id: Type.String(),
-    state: Type.Union([
-      Type.Literal('created'),
-      Type.Literal('initialized'),
-      Type.Literal('initialization_error'),
-      Type.Literal('anonymizing'),
-      Type.Literal('anonymized'),
-      Type.Literal('error'),
-    ]),
+    state: AnonymizationState,
     status_message: Type.Optional(Type.String()),
     created_at: Type.String({ format: 'date-time' }),
     updated_at: Type.String({ format: 'date-time' }),
@@ -54,7 +57,7 @@ export function anonymizedStatusView(branch: Branch, masking: Masking): Static<t
   return {
     project_id: branch.project_id,
     branch_id: branch.id,
-    state: stateOf(branch),
+    state: anonymizationState(branch) ?? 'initialized',
     ...(message !== null && { status_message: message }),
     created_at,
     updated_at,
@@ -69,8 +72,13 @@ export function anonymizedStatusView(branch: Branch, masking: Masking): Static<t
   }
 }
 
-function stateOf({ masking_state, current_state, pending_state }: Branch): Static<typeof AnonymizedStatus>['state'] {
+/** Undefined of a branch that is no anonymized one. */
+export function anonymizationState({
+  masking_state,
+  current_state,
+  pending_state,
+}: Branch): Static<typeof AnonymizationState> | undefined {
+  if (masking_state === null) return undefined
   if (current_state === 'init' && pending_state === null) return 'initialization_error'
-  if (current_state === 'init' && masking_state === 'initialized') return 'created'
-  return masking_state ?? 'initialized'
+  return current_state === 'init' && masking_state === 'initialized' ? 'created' : masking_state
 }

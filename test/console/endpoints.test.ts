@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Locator } from 'playwright-core'
 import { connect } from '../clients.ts'
+import { until } from '../processes.ts'
 import { expectAccessible, signedIn, withoutBrowser } from './browser.ts'
 import { openedConsole } from './opened.ts'
 
@@ -55,6 +56,32 @@ test('a compute is suspended, started and restarted; what cannot be done says wh
   assert.equal(operations.length, 2)
   await at.neap.ended(operations)
   await state('Active')
+})
+
+test('a branch whose masking failed is closed, and says why', { skip }, async () => {
+  const { neap, place, visit } = at
+  const rule = { database_name: 'neondb', schema_name: 'public', table_name: 'nobody', column_name: 'id' }
+  const { branch } = await neap.call('POST /projects/:project_id/branch_anonymized', {
+    params: { project_id: place.project_id },
+    body: {
+      branch_create: { branch: { name: 'closed' }, endpoints: [{ type: 'read_write' }] },
+      masking_rules: [{ ...rule, masking_value: '1' }],
+      start_anonymization: true,
+    },
+  })
+  const params = { project_id: place.project_id, branch_id: branch.id }
+  await until('the masking has failed', async () => {
+    const { state } = await neap.call('GET /projects/:project_id/branches/:branch_id/anonymized_status', { params })
+    return state === 'error'
+  })
+  await visit.page.goto(`${visit.origin}/projects/${place.project_id}/branches/${branch.id}`)
+  const compute = visit.page.getByRole('region', { name: 'Compute' })
+  await compute.getByText('It is closed until the data of its branch are masked').waitFor()
+  assert.equal(await compute.getByText('The next connection').count(), 0)
+  await visit.page.getByRole('region', { name: 'Branch' }).getByText('there is no table "public"."nobody"').waitFor()
+  await expectAccessible(visit.page)
+  await compute.getByRole('button', { name: 'Start', exact: true }).click()
+  await compute.getByRole('alert').getByText('there is no table "public"."nobody"').waitFor()
 })
 
 const readEndpoint = () =>

@@ -5,7 +5,7 @@ import type pg from 'pg'
 import type { ApiResponse } from '../../src/client.ts'
 import { connect, query } from '../clients.ts'
 import { refused, type Request, send } from '../http.ts'
-import { type Neap, startNeap } from '../neap.ts'
+import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { until } from '../processes.ts'
 import { enableReplication, firstPlace, type Place } from '../project.ts'
 
@@ -168,6 +168,17 @@ test('rules that do not fit say why, and the branch stays closed until others do
   const { place } = await create([{ table_name: 'person', column_name: 'id', masking_value: '1' }], true)
   assert.match((await settledAs(place, 'error')).status_message ?? '', /could not be masked: duplicate key value/)
   await assert.rejects(query(neap, place.uri, 'select 1'), /not anonymized yet/)
+  const { project_id, endpoint_id } = place
+  const start = await send(neap, 'POST', `/projects/${project_id}/endpoints/${endpoint_id}/start`)
+  refused(start, 422, 'NOT_ALLOWED', /not masked yet: .* could not be masked: duplicate key value .*Change its rules/)
+  const shown = await neapRun(['branches', 'get', place.branch_id], envOf(neap.ready.data_dir))
+  assert.match(shown.stdout, /^ANONYMIZATION +error: .* could not be masked: duplicate key value/m)
+  const { activity } = await neap.call('GET /projects/:project_id/endpoints/:endpoint_id/activity', {
+    params: { project_id, endpoint_id },
+  })
+  assert.deepEqual([activity.reason, /no connection wakes it/.test(activity.explanation)], ['closed', true])
+  const { branch: parent } = (await http(main, 'GET')).body as { branch: object }
+  assert.ok(!('anonymization_state' in parent))
   const wrong: [Rule, RegExp][] = [
     [{ table_name: 'nobody', column_name: 'id', masking_value: '1' }, /there is no table "public"."nobody"/],
     [{ table_name: 'person', column_name: 'nothing', masking_value: '1' }, /has no column "nothing"/],

@@ -1,4 +1,5 @@
-import { useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { type Branch, call } from '../api.ts'
 import { keysOf } from '../live.ts'
 import { bytes } from '../parts/amounts.ts'
 import { BackupFacts } from '../parts/backup.tsx'
@@ -43,6 +44,7 @@ export function BranchOverview({ branch, endpoint }: BranchTabProps) {
           )}
           <dt>Size</dt>
           <dd>{branch.logical_size === undefined ? 'not measured yet' : bytes(branch.logical_size)}</dd>
+          {branch.anonymization_state && <Anonymization branch={branch} />}
           <DiskUsageFacts branch={branch} />
           <BackupFacts branch={branch} />
           <dt>Created</dt>
@@ -51,6 +53,27 @@ export function BranchOverview({ branch, endpoint }: BranchTabProps) {
           </dd>
         </dl>
       </section>
+    </>
+  )
+}
+
+/** How far an anonymized branch is, or why its masking failed. */
+function Anonymization({ branch: { project_id, id, anonymization_state } }: { readonly branch: Branch }) {
+  const status = useQuery({
+    queryKey: [...keysOf(project_id).state, 'anonymized', id, anonymization_state],
+    queryFn: () =>
+      call('GET /projects/:project_id/branches/:branch_id/anonymized_status', {
+        params: { project_id, branch_id: id },
+      }),
+  }).data
+  const state = status?.state ?? anonymization_state ?? ''
+  return (
+    <>
+      <dt>Anonymization</dt>
+      <dd>
+        <span className={state.endsWith('error') ? 'mark failed' : 'mark'}>{state.replace('_', ' ')}</span>{' '}
+        {status?.status_message}
+      </dd>
     </>
   )
 }

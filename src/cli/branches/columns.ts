@@ -32,7 +32,11 @@ export const DELETED: Columns<ApiBranch> = {
 interface Changed {
   readonly branch: ApiBranch
   readonly operations?: readonly ApiOperation[]
+  /** Of an anonymized branch: how far that is, or why it failed. */
+  readonly anonymized?: Pick<AnonymizedStatus, 'status_message'> | undefined
 }
+
+type AnonymizedStatus = ApiResponse<'GET /projects/:project_id/branches/:branch_id/anonymized_status'>
 
 /** The lines that show one branch and its operations. */
 export const DETAILS: Columns<Changed> = {
@@ -40,6 +44,9 @@ export const DETAILS: Columns<Changed> = {
   NAME: ({ branch }) => branch.name,
   PARENT: ({ branch }) => branch.parent_id,
   STATE: ({ branch }) => state(branch.current_state, branch.pending_state),
+  ANONYMIZATION: ({ branch, anonymized }) =>
+    branch.anonymization_state &&
+    [branch.anonymization_state, ...(anonymized?.status_message ? [anonymized.status_message] : [])].join(': '),
   DEFAULT: ({ branch }) => yes(branch.default),
   PROTECTED: ({ branch }) => yes(branch.protected),
   EXPIRES: ({ branch }) => moment(branch.expires_at),

@@ -8,8 +8,12 @@ export const getVerb = () =>
     .description('Show a branch.')
     .addArgument(OPTIONAL)
     .action(
-      verb(async ({ call, branch }: VerbSession<object>, asked?: string) => ({
-        answer: await call('GET /projects/:project_id/branches/:branch_id', { params: await branch(asked) }),
-        text: (found) => card(found, DETAILS),
-      })),
+      verb(async ({ call, branch }: VerbSession<object>, asked?: string) => {
+        const params = await branch(asked)
+        const answer = await call('GET /projects/:project_id/branches/:branch_id', { params })
+        const anonymized = answer.branch.anonymization_state
+          ? await call('GET /projects/:project_id/branches/:branch_id/anonymized_status', { params })
+          : undefined
+        return { answer, text: (found) => card({ ...found, anonymized }, DETAILS) }
+      }),
     )

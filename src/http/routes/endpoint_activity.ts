@@ -1,8 +1,9 @@
 import { type Static, Type } from 'typebox'
+import { isClosed } from '../../catalog/branch.ts'
 import type { Endpoint } from '../../catalog/endpoint.ts'
 import { endpointTraffic } from '../../catalog/traffic.ts'
 import { type EndpointUse, lookAtUse } from '../../commands/read_endpoint_use.ts'
-import { requireEndpoint, requireProject } from '../../commands/require.ts'
+import { requireBranch, requireEndpoint, requireProject } from '../../commands/require.ts'
 import { EndpointState } from '../../views/endpoint.ts'
 import { route } from '../route.ts'
 import { EndpointParams } from './endpoints.ts'
@@ -57,6 +58,7 @@ const Activity = Type.Object(
       Type.Literal('never'),
       Type.Literal('asleep'),
       Type.Literal('disabled'),
+      Type.Literal('closed'),
       Type.Literal('moving'),
     ]),
     explanation: Type.String(),
@@ -90,15 +92,21 @@ export const getEndpointActivity = route('GET /projects/:project_id/endpoints/:e
   // The endpoint may have been suspended since.
   const now = runs && !found ? await requireEndpoint(context, params) : endpoint
   const traffic = await endpointTraffic(context.db, now.project_id, now.id)
-  return { activity: { ...present(now, now.suspend_timeout_seconds || context.config.suspendTimeout, found), traffic } }
+  const isOpen = !isClosed(await requireBranch(context, now.project_id, now.branch_id))
+  const timeout = now.suspend_timeout_seconds || context.config.suspendTimeout
+  return { activity: { ...present(now, { timeout, found, isOpen }), traffic } }
 })
 
-function present(
-  endpoint: Endpoint,
-  timeout: number,
-  found: EndpointUse | undefined,
-): Omit<Static<typeof Activity>, 'traffic'> {
-  const reason = reasonOf(endpoint, timeout, found)
+interface Seen {
+  readonly timeout: number
+  readonly found: EndpointUse | undefined
+  /** Whether clients may enter its branch. */
+  readonly isOpen: boolean
+}
+
+function present(endpoint: Endpoint, seen: Seen): Omit<Static<typeof Activity>, 'traffic'> {
+  const { timeout, found } = seen
+  const reason = reasonOf(endpoint, seen)
   const suspendsAt = found && reason === 'unused' ? time(found.idleSince + timeout * 1000) : null
   return {
     endpoint_id: endpoint.id,
@@ -122,10 +130,10 @@ function present(
 
 type Reason = Static<typeof Activity>['reason']
 
-function reasonOf(endpoint: Endpoint, timeout: number, found: EndpointUse | undefined): Reason {
+function reasonOf(endpoint: Endpoint, { timeout, found, isOpen }: Seen): Reason {
   if (endpoint.pending_state !== null) return 'moving'
   if (endpoint.disabled) return 'disabled'
-  if (!found) return 'asleep'
+  if (!found) return isOpen ? 'asleep' : 'closed'
   if (found.busy) return 'busy'
   return timeout === -1 ? 'never' : 'unused'
 }
@@ -140,6 +148,7 @@ function explain(
   const says: Record<Reason, string> = {
     moving: `An operation is about to make it ${pending_state}.`,
     disabled: 'It is disabled: no connection wakes it until it is enabled.',
+    closed: 'It is closed until the data of its branch are masked: no connection wakes it before.',
     asleep: suspended_at
       ? `It has been asleep since ${suspended_at}; the next connection wakes it.`
       : 'It has never run; the next connection starts it.',

@@ -57,6 +57,8 @@ function Words({ activity, suspendedAt }: { readonly activity: Activity; readonl
       return <p>An operation is about to make it {pending_state}.</p>
     case 'disabled':
       return <p>It is stopped: no connection wakes it until it is enabled.</p>
+    case 'closed':
+      return <p>It is closed until the data of its branch are masked: no connection wakes it before.</p>
     default:
       return <Asleep since={suspendedAt} />
   }
