@@ -63,6 +63,16 @@ test('form fields are converted as query parameters are, and one text becomes a 
   assert.match(form({ counts: ['1', 'true'] }).error?.message ?? '', /endpoint.counts.1 must be a whole number/)
 })
 
+test('the error of a union of literals lists them', () => {
+  const Item = Type.Object({
+    frequency: Type.Union([Type.Literal('hourly'), Type.Literal('daily')]),
+    kind: Type.Optional(Type.Literal('backup')),
+  })
+  const messageOf = (item: object) => read('body', Type.Object({ items: Type.Array(Item) }), { items: [item] }).error
+  assert.match(String(messageOf({ frequency: 'often' })), /: items\.0\.frequency must be one of hourly, daily$/)
+  assert.match(String(messageOf({ frequency: 'daily', kind: 'copy' })), /: items\.0\.kind must be backup$/)
+})
+
 test('JSON values are not converted', () => {
   assert.deepEqual(read('body', Query, { limit: 7 }).value, { limit: 7 })
   for (const given of [{ limit: '7' }, { limit: true }, { pooled: 'true' }, { names: 'a' }])

@@ -30,11 +30,12 @@ export const compileValidator: FastifySchemaCompiler<TSchema> = ({ schema, httpP
               each === '' && takesText(field) && !required ? undefined : each,
             )
     if (validator.Check(value)) return { value }
-    const [first] = validator.Errors(value)
+    const errors = validator.Errors(value)
+    const [first] = errors
     const field = (first?.instancePath ?? '').split('/').filter(Boolean).join('.')
     const part = httpPart === 'params' ? 'path parameter ' : httpPart === 'body' ? '' : 'query parameter '
     const where = field === '' && httpPart === 'body' ? 'the body' : `${part}${field}`.trim()
-    return { error: new Error(`invalid request: ${where} ${first ? wordsOf(first) : 'is not valid'}`) }
+    return { error: new Error(`invalid request: ${where} ${first ? wordsOf(first, errors) : 'is not valid'}`) }
   }
 }
 
@@ -44,9 +45,19 @@ const TYPES: Readonly<Record<string, string>> = {
   boolean: 'must be true or false',
 }
 
-/** Lists the values of an enum, and states how a type is written; the library's messages do neither. */
-function wordsOf(error: TLocalizedValidationError): string {
+/**
+ * Lists the values of an enum or a union of literals, and states how a type is written; the library's messages do
+ * neither.
+ */
+function wordsOf(error: TLocalizedValidationError, all: readonly TLocalizedValidationError[]): string {
   if (error.keyword === 'enum') return `must be one of ${error.params.allowedValues.join(', ')}`
+  if (error.keyword === 'const') {
+    // The library reports one error for each literal of a union.
+    const values = all.flatMap((each) =>
+      each.keyword === 'const' && each.instancePath === error.instancePath ? [each.params.allowedValue] : [],
+    )
+    return `must be ${values.length > 1 ? 'one of ' : ''}${values.join(', ')}`
+  }
   const written = error.keyword === 'type' ? TYPES[String(error.params.type)] : undefined
   return written ?? error.message
 }
