@@ -68,7 +68,7 @@ const PROXY_ERRORS = {
   not_anonymized: {
     code: '28000',
     text: 'The data of the branch are not anonymized yet.',
-    hint: 'POST …/anonymize starts that, GET …/anonymized_status says how far it is.',
+    hint: 'POST …/anonymize starts that, GET …/anonymized_status says how far it is, or why it failed.',
   },
   quota: { code: '53400', text: 'Your account or project has exceeded a quota.' },
   start_failed: { code: '08001', text: "Couldn't connect to compute node" },
