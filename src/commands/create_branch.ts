@@ -107,7 +107,8 @@ export async function createBranch(
   const isClosed = anonymization?.starts === false
   const made = asksEndpoint && (await createEndpoint(context, project, branch, asksEndpoint, { starts: !isClosed }))
   const operations = [operation, ...masking, ...(made?.operations ?? [])]
-  return { branch, endpoint: made?.endpoint, operations, roles, databases }
+  const present = anonymization ? await requireBranch(context, projectId, id) : branch
+  return { branch: present, endpoint: made?.endpoint, operations, roles, databases }
 }
 
 /**

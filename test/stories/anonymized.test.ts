@@ -105,6 +105,7 @@ const realRows = async ({ uri }: Place): Promise<number> => {
 
 test('a branch is masked as it is made: no row, view or statistic has a value of before', async () => {
   const { place, operations, branch } = await create(RULES, true)
+  assert.equal(branch.anonymization_state, 'anonymizing')
   await neap.ended(operations)
   assert.equal(await realRows(place), 0)
   const rows = await query<{ count: number; joined: number; names: number }>(
