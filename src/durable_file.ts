@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { constants } from 'node:fs'
 import { link, open, readFile, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
@@ -28,24 +27,6 @@ export async function replaceFile(path: string, mode: number, content: Buffer): 
 /** Returns the content of `path`, or undefined if it does not exist. */
 export async function readIfExists(path: string): Promise<Buffer | undefined> {
   return readFile(path).catch(unless('ENOENT'))
-}
-
-/**
- * Reads a file that code in a compute may have replaced; undefined if it does not exist. It follows no link and waits
- * for no FIFO. Errors: it is no regular file, or has more bytes.
- */
-export async function readSmallFile(path: string, maxBytes: number): Promise<Buffer | undefined> {
-  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
-  const file = await open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).catch(unless('ENOENT'))
-  if (!file) return undefined
-  try {
-    if (!(await file.stat()).isFile()) throw new Error(`${path} is not a file`)
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(maxBytes + 1), 0, maxBytes + 1, 0)
-    if (bytesRead > maxBytes) throw new Error(`${path} has more than ${maxBytes} bytes`)
-    return buffer.subarray(0, bytesRead)
-  } finally {
-    await file.close()
-  }
 }
 
 async function viaTemporary(path: string, content: Buffer, mode: number, place: (temporary: string) => Promise<void>) {

@@ -5,7 +5,7 @@
  */
 import { mkdir, rm, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readSmallFile } from '../durable_file.ts'
+import { readSmallFile } from '../postgres/small_file.ts'
 import { segmentPosition } from '../postgres/wal.ts'
 import { measureDataDirectory } from '../storage/measure.ts'
 import type { Recovery } from '../storage/replay.ts'

@@ -1,6 +1,6 @@
 import { readSync } from 'node:fs'
 import { join } from 'node:path'
-import { readSmallFile } from '../durable_file.ts'
+import { readSmallFile } from './small_file.ts'
 import { lsnText } from './wal.ts'
 
 /** The bytes of pg_control (pg_control.h, PG_CONTROL_FILE_SIZE). */
