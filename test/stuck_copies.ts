@@ -41,7 +41,8 @@ export async function stuckCopy(neap: Neap, { project_id, branch_id }: Place): P
  * stand still. Returns a function that thaws it.
  */
 export async function freezeCheckpointer(neap: Neap, place: Place): Promise<() => void> {
-  const { pid = 0 } = (await computeOf(neap, place)) ?? {}
+  // Clients are let in before the catalog has it.
+  const { pid } = await until('the compute', () => computeOf(neap, place))
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
   const checkpointer = children.find((child) => commandOf(child).includes('checkpointer')) ?? 0
   if (checkpointer === 0) throw new Error(`the compute ${pid} has no checkpointer among ${children.join(' ')}`)
