@@ -5,7 +5,7 @@ use strict;
 my %NUMBERS = (
   x64 => {
     arch => 0xC000003E, mount => 165, umount => 166, pivot_root => 155, unshare => 272, setns => 308, prctl => 157, prlimit => 302,
-    socket => 41, clone => 56, clone3 => 435, capset => 126, mknodat => 259,
+    socket => 41, clone => 56, clone3 => 435, capset => 126, mknodat => 259, ioctl => 16,
     # ptrace syslog iopl ioperm chroot acct swapon swapoff reboot init_module delete_module quotactl add_key request_key keyctl kexec_load
     # perf_event_open open_by_handle_at process_vm_readv process_vm_writev kcmp finit_module bpf userfaultfd kexec_file_load personality
     # flock memfd_create inotify_init inotify_add_watch inotify_init1 fanotify_init
@@ -14,7 +14,7 @@ my %NUMBERS = (
   },
   arm64 => {
     arch => 0xC00000B7, mount => 40, umount => 39, pivot_root => 41, unshare => 97, setns => 268, prctl => 167, prlimit => 261,
-    socket => 198, clone => 220, clone3 => 435, capset => 91, mknodat => 33,
+    socket => 198, clone => 220, clone3 => 435, capset => 91, mknodat => 33, ioctl => 29,
     denied => [117, 116, 51, 89, 224, 225, 142, 105, 106, 60, 217, 218, 219, 104, 241, 265, 270, 271, 272, 273, 280, 282, 294, 92,
       32, 279, 27, 26, 262],
   },
@@ -113,7 +113,7 @@ sub limit {
 # A filter in classic BPF: instructions of code, jump if true, jump if false, operand. Postgres needs none of the calls that it denies.
 sub filter_calls {
   my ($call) = @_;
-  my ($LOAD, $EQUAL, $AT_LEAST, $ANY_BIT, $RETURN) = (0x20, 0x15, 0x35, 0x45, 0x06);
+  my ($LOAD, $AND, $EQUAL, $AT_LEAST, $ANY_BIT, $RETURN) = (0x20, 0x54, 0x15, 0x35, 0x45, 0x06);
   my ($ALLOW, $KILL, $ERRNO) = (0x7FFF0000, 0x80000000, 0x00050000);
   my $code = '';
   my $add = sub { $code .= pack 'S C C L', @_ };
@@ -132,6 +132,13 @@ sub filter_calls {
   $add->($EQUAL, 0, 4, $call->{clone});
   $add->($LOAD, 0, 0, 16);
   $add->($ANY_BIT, 0, 1, 0x7E020000);
+  $add->($RETURN, 0, 0, $ERRNO | $EPERM);
+  $add->($RETURN, 0, 0, $ALLOW);
+  # Requests to Btrfs (type 0x94): pgdata is a subvolume there, which its owner could make read-only, so that no deletion removes it.
+  $add->($EQUAL, 0, 5, $call->{ioctl});
+  $add->($LOAD, 0, 0, 24);
+  $add->($AND, 0, 0, 0xFF00);
+  $add->($EQUAL, 0, 1, 0x9400);
   $add->($RETURN, 0, 0, $ERRNO | $EPERM);
   $add->($RETURN, 0, 0, $ALLOW);
   # Sockets of other families than Unix, IPv4 and IPv6.

@@ -152,6 +152,17 @@ function testClones(kind: 'xfs' | 'btrfs'): void {
     }
   })
 
+  test('code in a compute cannot make its data directory read-only', { skip: CANNOT }, async () => {
+    const { parent, address } = await runningParent('fixed')
+    // BTRFS_IOC_SUBVOL_SETFLAGS (linux/btrfs.h); it exits with the error.
+    const request =
+      'sysopen(my $d, ".", O_DIRECTORY) or exit 99; ioctl($d, 0x4008941a, my $flags = pack "Q", 2) or exit $!'
+    const copy = `copy (select 1) to program $$perl -MFcntl -e '${request}'$$`
+    await rejects(query(address, copy), { detail: 'child process exited with exit code 1' })
+    await settled(() => computes.stop(parent, next()))
+    await settled(() => storage.remove(parent, next()))
+  })
+
   test('a restore from a base, and a clone of it, have the data of its moment', { skip: CANNOT }, async () => {
     const { parent, address } = await runningParent('moment')
     const made = await makeBase(storage, parent, 1)
