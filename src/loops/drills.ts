@@ -48,7 +48,7 @@ export function startDrillLoop(context: WorkerContext): Loop {
 
   const drill = async (into: Repository, due: DueDrill): Promise<void> => {
     const result = await tryBackup(context, into, due, stopping.signal).catch((error: unknown) => ({
-      error: messageOf(error),
+      error: error instanceof Error && error.name === 'TimeoutError' ? TOO_LONG : messageOf(error),
     }))
     // It is made again by the next worker.
     if (stopping.signal.aborted) return
@@ -106,6 +106,8 @@ async function walBytes(repository: Repository, storeId: string, { lsn }: Stored
   const end = await fetchWalEnd(repository, storeId)
   return Math.max(0, (lsnPosition(end?.lsn ?? '') ?? 0) - (lsnPosition(lsn) ?? 0)) + 2 * SEGMENT_BYTES
 }
+
+const TOO_LONG = 'Its recovery and checks took too long, and were ended.'
 
 /** The time for a recovery and its checks: a tenant decides what they do, and other drills wait. */
 const limitMs = ({ bytes }: StoredBackup): number => 1_800_000 + bytes / BYTES_PER_MS
