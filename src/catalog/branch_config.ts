@@ -1,6 +1,8 @@
 import type { Branch } from './branch.ts'
 import type { Db } from './catalog.ts'
 import { addChange } from './config_change.ts'
+import type { Database } from './database.ts'
+import type { Role } from './role.ts'
 import { sql } from './sql.ts'
 
 /** The users' roles and databases as read from a compute. */
@@ -89,8 +91,8 @@ export async function isNoted(db: Db, branchId: string): Promise<boolean> {
 }
 
 /**
- * Replaces a branch's roles, databases and pending changes by those of the branch whose data it gets. Compute ledgers
- * are cloned with the data, so a pending change that the data already contains is not applied again.
+ * Gives a new branch the roles, databases and pending changes of the branch whose data it gets. Compute ledgers are
+ * cloned with the data, so a pending change that the data already contains is not applied again.
  * @param options.withChanges false for data of the past, which they are not about
  */
 export async function copyRolesAndDatabases(
@@ -98,19 +100,20 @@ export async function copyRolesAndDatabases(
   fromId: string,
   toId: string,
   { withChanges = true } = {},
-): Promise<void> {
+): Promise<{ roles: Role[]; databases: Database[] }> {
   // Pipelined, as in `noteConfig`.
-  await Promise.all([
+  const [, roles, databases] = await Promise.all([
     lockConfig(tx, fromId),
-    tx.rows(sql`delete from role where branch_id = ${toId}`),
-    tx.rows(sql`delete from database where branch_id = ${toId}`),
-    tx.rows(sql`delete from config_change where branch_id = ${toId}`),
-    tx.rows(sql`
+    tx.rows<Role>(sql`
     insert into role (branch_id, name, account_id, login, password, verifier, created_at)
-    select ${toId}, name, account_id, login, password, verifier, created_at from role where branch_id = ${fromId}`),
-    tx.rows(sql`
+    select ${toId}, name, account_id, login, password, verifier, created_at
+      from role where branch_id = ${fromId} order by created_at, name
+    returning *`),
+    tx.rows<Database>(sql`
     insert into database (branch_id, name, account_id, owner_name, created_at)
-    select ${toId}, name, account_id, owner_name, created_at from database where branch_id = ${fromId} order by id`),
+    select ${toId}, name, account_id, owner_name, created_at
+      from database where branch_id = ${fromId} order by created_at, name
+    returning *`),
     tx.rows(sql`
     insert into config_change (branch_id, id, change)
     select ${toId}, id, change from config_change where branch_id = ${fromId} and ${withChanges}::bool`),
@@ -122,6 +125,7 @@ export async function copyRolesAndDatabases(
              select from endpoint e where e.branch_id = f.id and e.current_state = 'active' and e.deleted_at is null)
       from branch f where b.id = ${toId} and f.id = ${fromId}`),
   ])
+  return { roles, databases }
 }
 
 /**

@@ -1,9 +1,9 @@
 import { findDefaultBranch, insertBranch } from '../catalog/branch.ts'
-import { copyRolesAndDatabases, noteConfig } from '../catalog/branch_config.ts'
-import { type Database, listDatabases } from '../catalog/database.ts'
+import { agreesWith, copyRolesAndDatabases, noteConfig } from '../catalog/branch_config.ts'
+import type { Database } from '../catalog/database.ts'
 import type { Project } from '../catalog/project.ts'
 import type { Endpoint } from '../catalog/endpoint.ts'
-import { listRoles, type Role } from '../catalog/role.ts'
+import type { Role } from '../catalog/role.ts'
 import { AppError } from '../errors.ts'
 import { newBranchId } from '../ids.ts'
 import { createBranch as createBranchAction } from '../operations/create_branch.ts'
@@ -80,7 +80,7 @@ export async function createBranch(
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: id }
   const input = { parent_id: parent.id, ...(moment && { moment }), ...(schemaOnly && { schema_only: true }) }
   // Pipelined in this order: the project's other requests wait for its row.
-  const [branch, , , operation, roles, databases] = await Promise.all([
+  const [branch, , { roles, databases }, operation] = await Promise.all([
     insertBranch(db, {
       id,
       name,
@@ -100,8 +100,6 @@ export async function createBranch(
     seen && noteConfig(db, parent, seen),
     copyRolesAndDatabases(db, parent.id, id, { withChanges: !moment }),
     requestOperation(db, createBranchAction, subject, input),
-    listRoles(db, id),
-    listDatabases(db, id),
   ])
   const masking = anonymization ? await anonymizeNew(db, branch, anonymization) : []
   const isClosed = anonymization?.starts === false
@@ -115,7 +113,7 @@ export async function createBranch(
  * Locks the project and the configuration of a new branch's parent until the transaction ends, and checks that the
  * branch may be made.
  * @returns moment: that of the parent whose data it gets; undefined for the present
- * @returns seen: the reading, if it is current
+ * @returns seen: the reading, if it is current and the catalog has to take it over
  */
 async function lockParent(
   context: CommandContext,
@@ -141,12 +139,13 @@ async function lockParent(
   }
   await requireOpen(context, parent)
   const { parent_timestamp, parent_lsn } = asked
-  const [, moment, isSeen] = await Promise.all([
+  const [, moment, isSeen, isKnown] = await Promise.all([
     requireDiskForCopy(context, parent.id),
     requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look),
     look && isCurrent(db, parent, look),
+    look && agreesWith(db, parent.id, look.seen),
   ])
-  return { project, parent, moment, seen: isSeen ? look?.seen : undefined }
+  return { project, parent, moment, seen: isSeen && !isKnown ? look?.seen : undefined }
 }
 
 /** The time that a request gives, or that the project gives its branches. */
