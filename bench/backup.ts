@@ -6,10 +6,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect, query } from '../test/clients.ts'
+import { query } from '../test/clients.ts'
 import { peer } from '../test/clients/peers.ts'
 import { envOf, neapRun, newDataDir, startNeap } from '../test/neap.ts'
 import { firstPlace } from '../test/project.ts'
+import { startCommits } from './load/commits.ts'
 import { percentile, report } from './samples.ts'
 
 const [mib = 500, rounds = 8] = process.argv.slice(2).map(Number)
@@ -37,10 +38,10 @@ try {
     `insert into data select i, repeat(md5(i::text), 29) from generate_series(1, ${mib * ROWS_PER_MIB}) i`,
   )
   const passphrase = await back('init', repository)
-  await whileWriting(async () => {
-    await sleep(ALONE_MS)
-    seconds.first.push(await timed(() => back('run')))
-  })
+  const writer = await startCommits(neap, main.uri)
+  commits.alone.push(...(await writer.during(() => sleep(ALONE_MS))))
+  commits.beside.push(...(await writer.during(async () => seconds.first.push(await timed(() => back('run'))))))
+  await writer.end()
   stored.push(await newestMib(main.branch_id))
   for (let round = 0; round < rounds; round++) {
     await query(neap, main.uri, `update data set filler = filler where id <= ${mib * 10}`)
@@ -90,25 +91,6 @@ async function commitAndAwait({ uri, project_id, branch_id }: Awaited<ReturnType
     if (Date.parse(saved_until ?? '') > at) return
     await sleep(POLL_MS)
   }
-}
-
-/** Commits one row after the other: for a time alone, then beside the first backup. */
-async function whileWriting(work: () => Promise<void>): Promise<void> {
-  const client = await connect(neap, (await firstPlace(neap)).uri)
-  const begun = performance.now()
-  let isOver = false
-  const writing = (async () => {
-    while (!isOver) {
-      const asked = performance.now()
-      await client.query('insert into written values (1)')
-      const samples = asked - begun < ALONE_MS ? commits.alone : commits.beside
-      samples.push(performance.now() - asked)
-    }
-  })()
-  await work()
-  isOver = true
-  await writing
-  await client.end()
 }
 
 async function restoreMachine(passphrase: string): Promise<void> {

@@ -2,17 +2,19 @@
  * From the request for a branch with an endpoint to its first row: of a parent at rest, of a running one, and of one
  * after random updates; beside a bare clone of the same files with a bare start, and what writers of the parent notice.
  *
- *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is
+ *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is;
+ *                                                        without an aged parent for 0 seconds
  */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { connect, query } from '../test/clients.ts'
+import { query } from '../test/clients.ts'
 import type { Neap } from '../test/neap.ts'
 import { firstPlace, type Place, suspend } from '../test/project.ts'
 import { bareStart } from './load/bare_start.ts'
 import { startWithClones } from './load/clones.ts'
+import { startCommits } from './load/commits.ts'
 import { percentile, report } from './samples.ts'
 
 const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Number)
@@ -20,7 +22,8 @@ const [rounds = 10, mib = 10, agedSeconds = 60] = process.argv.slice(2).map(Numb
 const MAX_WAIT_MS = 60_000
 /** Of updates between two branches of a parent that runs, and the time within which a base that is due is begun. */
 const [MORE_SECONDS, BASE_MS] = [10, 15_000]
-const KEPT = { isKept: true }
+/** Of commits beside no clone. */
+const ALONE_MS = 1_000
 /** Of one row, of which a page has eight. */
 const ROW_BYTES = 1_000
 
@@ -34,6 +37,13 @@ const ahead: number[] = []
 const bareAged: number[] = []
 const alone: number[] = []
 const beside: number[] = []
+const besideBare: number[] = []
+
+interface Made {
+  /** Milliseconds until its first row. */
+  readonly ms: number
+  readonly remove: () => Promise<void>
+}
 
 /** Keeps a sample, and tells it: a run lasts long, and may fail near its end. */
 function keep(samples: number[], name: string, ms: number): void {
@@ -48,26 +58,26 @@ try {
   mode = (await neap.call('GET /status', {})).hosts[0]?.clone_mode ?? ''
   const place = await firstPlace(neap)
   await fill(neap, place)
+  const { branch: still } = await makeBranch(neap, place)
+  await suspend(neap, still)
   for (let round = 0; round < rounds; round++) {
     await suspend(neap, place)
-    keep(bare, 'bare', await bareClone(place))
-    keep(rest, 'rest', await branchOnce(neap, place))
-    await whileWriting(neap, place, async () => {
-      keep(running, 'running', await branchOnce(neap, place))
-    })
+    keep(bare, 'bare', await msOf(bareClone(place)))
+    keep(rest, 'rest', await msOf(makeBranch(neap, place)))
+    await whileCommitting(place, still)
   }
-  await age(neap, place, agedSeconds)
-  for (let round = 0; round < rounds; round++) {
+  if (agedSeconds > 0) await age(neap, place, agedSeconds)
+  for (let round = 0; round < rounds && agedSeconds > 0; round++) {
     await suspend(neap, place)
     // As many are made ahead as there were branches: after the first round one for each of these two.
     const atOnce = round === 0 ? unprepared : prepared
     keep(ahead, 'made ahead', await spareThere(() => homeOf(place), round === 0 ? 'spare' : 'spare.2'))
-    keep(aged, 'aged', await branchOnce(neap, place, KEPT))
-    keep(atOnce, 'aged, at once', await branchOnce(neap, place, KEPT))
-    keep(bareAged, 'bare, aged', await bareClone(place))
+    keep(aged, 'aged', await keptBranch(place))
+    keep(atOnce, 'aged, at once', await keptBranch(place))
+    keep(bareAged, 'bare, aged', await msOf(bareClone(place)))
     await age(neap, place, MORE_SECONDS)
     await lastBaseReady(place)
-    keep(agedRunning, 'aged, running', await branchOnce(neap, place))
+    keep(agedRunning, 'aged, running', await msOf(makeBranch(neap, place)))
   }
 } finally {
   await neap.stop()
@@ -101,7 +111,7 @@ async function age(at: Neap, { uri }: Place, forSeconds: number): Promise<void> 
 }
 
 /** Clones the files of a parent at rest, and starts a bare Postgres on them. */
-async function bareClone({ branch_id }: Place): Promise<number> {
+async function bareClone({ branch_id }: Place): Promise<Made> {
   const [home, clone] = ['', '-bare'].map((end) => join(dataDir, 'branches', branch_id + end)) as [string, string]
   // Its history stays where it is.
   const parts = ['pgdata', 'conf'].map((name) => join(home, name))
@@ -112,9 +122,11 @@ async function bareClone({ branch_id }: Place): Promise<number> {
   execFileSync('sync', ['-f', clone])
   const cloned = performance.now() - begun
   const server = await bareStart(dataDir, `${branch_id}-bare`)
-  await server.stop()
-  rmSync(clone, { recursive: true })
-  return cloned + server.ms
+  const remove = async () => {
+    await server.stop()
+    rmSync(clone, { recursive: true })
+  }
+  return { ms: cloned + server.ms, remove }
 }
 
 function homeOf({ branch_id }: Place): string {
@@ -145,48 +157,64 @@ async function lastBaseReady(place: Place): Promise<void> {
   }
 }
 
-async function branchOnce(at: Neap, place: Place, { isKept = false } = {}): Promise<number> {
+/** The time until a first row, after which all is removed that was made for it. */
+async function msOf(making: Promise<Made>): Promise<number> {
+  const { ms, remove } = await making
+  await remove()
+  return ms
+}
+
+async function keptBranch(place: Place): Promise<number> {
+  const { ms, branch } = await makeBranch(neap, place)
+  await suspend(neap, branch)
+  return ms
+}
+
+/** Makes a branch with an endpoint, and measures the time until its first row. */
+async function makeBranch(at: Neap, place: Place): Promise<Made & { readonly branch: Place }> {
   const params = { project_id: place.project_id }
   const begun = performance.now()
   const { branch, endpoints } = await at.call('POST /projects/:project_id/branches', {
     params,
     body: { branch: { parent_id: place.branch_id }, endpoints: [{ type: 'read_write' }] },
   })
-  await query(at, place.uri.replace(place.endpoint_id, endpoints[0]?.id ?? ''), 'select 1 from data limit 1')
+  const endpoint_id = endpoints[0]?.id ?? ''
+  await query(at, place.uri.replace(place.endpoint_id, endpoint_id), 'select 1 from data limit 1')
   const ms = performance.now() - begun
-  if (isKept) {
-    await suspend(at, { ...place, branch_id: branch.id, endpoint_id: endpoints[0]?.id ?? '' })
-    return ms
+  return {
+    ms,
+    branch: { ...place, branch_id: branch.id, endpoint_id },
+    remove: async () => {
+      const { operations } = await at.call('DELETE /projects/:project_id/branches/:branch_id', {
+        params: { ...params, branch_id: branch.id },
+        query: { hard_delete: true },
+      })
+      await at.ended(operations)
+    },
   }
-  const { operations } = await at.call('DELETE /projects/:project_id/branches/:branch_id', {
-    params: { ...params, branch_id: branch.id },
-    query: { hard_delete: true },
-  })
-  await at.ended(operations)
-  return ms
 }
 
-/** Commits one row after the other: for a second alone, then beside `work`. */
-async function whileWriting(at: Neap, { uri }: Place, work: () => Promise<void>): Promise<void> {
-  const client = await connect(at, uri)
-  let samples = alone
-  let isOver = false
-  const writing = (async () => {
-    while (!isOver) {
-      const begun = performance.now()
-      await client.query('insert into written values (1)')
-      samples.push(performance.now() - begun)
-    }
-  })()
-  await sleep(1_000)
-  samples = beside
-  await work()
-  isOver = true
-  await writing
-  await client.end()
+/** Commits rows in the parent: alone, beside a branch that is made of it, and beside a bare clone of one at rest. */
+async function whileCommitting(place: Place, still: Place): Promise<void> {
+  const commits = await startCommits(neap, place.uri)
+  const during = async (samples: number[], making: () => Promise<Made>) => {
+    let made: Made | undefined
+    alone.push(...(await commits.during(() => sleep(ALONE_MS))))
+    samples.push(...(await commits.during(async () => (made = await making()))))
+    await made?.remove()
+    return made?.ms ?? NaN
+  }
+  keep(running, 'running', await during(beside, () => makeBranch(neap, place)))
+  await during(besideBare, () => bareClone(still))
+  await commits.end()
 }
 
 const median = (samples: readonly number[]) => percentile(samples, 0.5)
+const agedMarks = [
+  { what: 'aged / rest, medians', value: median(aged) / median(rest), most: 1.5, unit: '×' },
+  { what: 'aged, running / running, medians', value: median(agedRunning) / median(running), most: 1.5, unit: '×' },
+  { what: 'aged, running p50', value: median(agedRunning), most: 1_000, unit: ' ms' },
+]
 report(
   'branch',
   [
@@ -197,7 +225,8 @@ report(
     'and a clone of the last one ahead',
     'made ahead: from the end of the suspend to that clone, a minute at most',
     'bare: cp --reflink=auto of the same files, synced, and a start of the same Postgres on them to its first row',
-    'alone, beside: a commit of one row in the parent, without and while a branch is made',
+    'alone, beside: a commit of one row in the parent, without and while a branch is made until its first row;',
+    'beside bare: while a branch at rest is cloned and started as for bare, by no Neap',
     `branches are made by ${mode}`,
   ],
   {
@@ -212,15 +241,14 @@ report(
     'aged, running': agedRunning,
     alone,
     beside,
+    'beside bare': besideBare,
   },
   [
     { what: 'rest / bare, medians', value: median(rest) / median(bare), most: 2, unit: '×' },
     { what: 'rest p50', value: median(rest), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
     { what: 'running p50', value: median(running), most: mib <= 10 ? 150 : 1_000, unit: ' ms' },
-    { what: 'aged / rest, medians', value: median(aged) / median(rest), most: 1.5, unit: '×' },
-    { what: 'aged, running / running, medians', value: median(agedRunning) / median(running), most: 1.5, unit: '×' },
-    { what: 'aged, running p50', value: median(agedRunning), most: 1_000, unit: ' ms' },
     { what: 'beside / alone, p99', value: percentile(beside, 0.99) / percentile(alone, 0.99), most: 2, unit: '×' },
     { what: 'longest commit beside a branch', value: Math.max(...beside), most: 50, unit: ' ms' },
+    ...(agedSeconds > 0 ? agedMarks : []),
   ],
 )

@@ -54,7 +54,7 @@ export function direct(uri: string, compute: { socket_dir?: string; port?: numbe
  * connection breaks.
  */
 export async function connect(
-  neap: Neap,
+  neap: { readonly ready: Pick<Neap['ready'], 'ca_file'> },
   uri: string,
   { lost = () => {}, ...more }: pg.ClientConfig & { lost?: (error: Error) => void } = {},
 ): Promise<pg.Client> {
