@@ -1,5 +1,7 @@
+import { setImmediate } from 'node:timers/promises'
 import pg from 'pg'
 import { withTimeout } from '../race.ts'
+import { createSharedRuns } from '../shared_runs.ts'
 import { batchStatements } from './batch.ts'
 import { isAway, acceptsSessions, unavailable } from './away.ts'
 import { type EmbeddedLogin, loginConfig } from './embedded.ts'
@@ -109,6 +111,7 @@ export function openCatalog(
   const listener = createListener(newSession, onError)
   const detector = createFailureDetector(() => acceptsSessions(config))
   const takeTurn = createTurns()
+  const share = createSharedRuns<void>()
 
   async function checkOut(): Promise<pg.PoolClient> {
     let asked: Promise<pg.PoolClient> | undefined
@@ -158,6 +161,13 @@ export function openCatalog(
 
   const rows = <R>(statement: SqlStatement): Promise<R[]> => lend((db) => db.rows<R>(statement))
 
+  /** Resolves once all that was committed before is durable. */
+  async function flush(): Promise<void> {
+    // The session that the last transaction left is for the next one, which takes it meanwhile.
+    await setImmediate()
+    await rows(FLUSH)
+  }
+
   function newSession(): Promise<pg.Client> {
     return login.attempt(async () => {
       const client = new pg.Client(config)
@@ -186,15 +196,16 @@ export function openCatalog(
     row: async (statement) => (await rows<never>(statement))[0],
     async transaction(work, contended) {
       const endTurn = contended?.project === undefined ? () => {} : await takeTurn(contended.project)
+      let result
       try {
-        return await lend(async (tx, { isBroken, breaks }) => {
+        result = await lend(async (tx, { isBroken, breaks }) => {
           // BEGIN is pipelined with the first statement to save a round trip. It fails only if the connection does, and
           // then both fail.
           const begun = tx.rows(contended?.requestId === undefined ? BEGIN : beginFor(contended.requestId))
           begun.catch(() => {})
           let last: Promise<unknown> | undefined
           try {
-            const result = await work({
+            const worked = await work({
               ...tx,
               last(statement) {
                 last = tx.rows(statement)
@@ -202,17 +213,19 @@ export function openCatalog(
                 last.catch(() => {})
               },
             })
-            const committed = tx.rows(COMMIT).finally(endTurn)
-            await Promise.all([begun, last, committed, contended?.requestId !== undefined && tx.rows(FLUSH)])
-            return result
+            await Promise.all([begun, last, tx.rows(COMMIT)])
+            return worked
           } catch (error) {
             if (!isBroken()) await tx.rows(ROLLBACK).catch(breaks)
             throw error
           }
         })
       } finally {
+        // The next one takes the session that this one leaves, which has prepared the statements that it needs.
         endTurn()
       }
+      if (contended?.requestId !== undefined) await share('flush', flush)
+      return result
     },
     async session() {
       const client = await awaitSession()

@@ -8,6 +8,7 @@ import { readConfig } from '../compute_admin/roles.ts'
 import { readLsn } from '../compute_admin/wal_slot.ts'
 import { LOOK_TIMEOUT_MS, withAdminSession } from '../compute_admin/session.ts'
 import type { Context } from '../context.ts'
+import { createSharedRuns } from '../shared_runs.ts'
 import type { CommandContext } from './command.ts'
 import { type BranchId, requireBranch, requireProject } from './require.ts'
 
@@ -50,6 +51,9 @@ export async function lookAtConfig(
   }
 }
 
+/** A reading costs the compute a session: requests that come while one is under way share the next. */
+const share = createSharedRuns<Look | undefined>()
+
 /**
  * Reads roles and databases from the compute of the caller's branch. Call before the transaction that changes them: it
  * may take a while. Returns undefined when there is no such branch, or no compute that answers.
@@ -57,28 +61,7 @@ export async function lookAtConfig(
 export async function lookAtBranch(context: CommandContext, id: BranchId): Promise<Look | undefined> {
   const project = await findProject(context.db, context.account.id, id.project_id)
   const branch = project && (await findBranch(context.db, project.id, id.branch_id))
-  return branch && lookTogether(branch.id, () => lookAtConfig(context, context.db, branch))
-}
-
-/** The readings under way, and those that begin after them, by branch. */
-const looks = new Map<string, { running: Promise<Look | undefined>; next?: Promise<Look | undefined> }>()
-
-/**
- * Shares one reading between the requests that come while another is under way: it begins after they did, so it sees
- * all that their clients did before. Each reading costs the compute a session.
- */
-function lookTogether(id: string, look: () => Promise<Look | undefined>): Promise<Look | undefined> {
-  const under = looks.get(id)
-  if (under) return (under.next ??= under.running.then(begin, begin))
-  return begin()
-
-  function begin(): Promise<Look | undefined> {
-    const running = look().finally(() => {
-      if (looks.get(id)?.running === running && !looks.get(id)?.next) looks.delete(id)
-    })
-    looks.set(id, { running })
-    return running
-  }
+  return branch && share(branch.id, () => lookAtConfig(context, context.db, branch))
 }
 
 /** Updates the rows of a branch from a reading if it is current. */
