@@ -80,7 +80,8 @@ export async function createBranch(
   const subject = { account_id: project.account_id, project_id: project.id, branch_id: id }
   const input = { parent_id: parent.id, ...(moment && { moment }), ...(schemaOnly && { schema_only: true }) }
   // Pipelined in this order: the project's other requests wait for its row.
-  const [branch, , { roles, databases }, operation] = await Promise.all([
+  const [, branch, , { roles, databases }, operation] = await Promise.all([
+    requireDiskForCopy(context, parent.id),
     insertBranch(db, {
       id,
       name,
@@ -129,23 +130,21 @@ async function lockParent(
     requireRoomForBranch(context, projectId),
     asked.parent_id ? requireBranch(context, projectId, asked.parent_id) : findDefaultBranch(db, projectId),
     requireFreeBranchName(context, projectId, asked.name),
+    look && isCurrent(db, look),
+    look && agreesWith(db, look.endpoint.branch_id, look.seen),
   ])
   checking.catch(() => undefined)
   const project = await locking
-  const [, parent] = await checking
+  const [, parent, , isSeen, isKnown] = await checking
   if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
   if (parent.current_state === 'init' && parent.pending_state === null) {
     throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
   }
   await requireOpen(context, parent)
   const { parent_timestamp, parent_lsn } = asked
-  const [, moment, isSeen, isKnown] = await Promise.all([
-    requireDiskForCopy(context, parent.id),
-    requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look),
-    look && isCurrent(db, parent, look),
-    look && agreesWith(db, parent.id, look.seen),
-  ])
-  return { project, parent, moment, seen: isSeen && !isKnown ? look?.seen : undefined }
+  const moment = await requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look)
+  const isNews = isSeen && !isKnown && look?.endpoint.branch_id === parent.id
+  return { project, parent, moment, seen: isNews ? look.seen : undefined }
 }
 
 /** The time that a request gives, or that the project gives its branches. */

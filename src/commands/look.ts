@@ -66,16 +66,17 @@ export async function lookAtBranch(context: CommandContext, id: BranchId): Promi
 
 /** Updates the rows of a branch from a reading if it is current. */
 export async function noteLook(tx: Db, branch: Branch, look: Look): Promise<void> {
-  if (await isCurrent(tx, branch, look)) await noteConfig(tx, branch, look.seen)
+  if (await isCurrent(tx, look)) await noteConfig(tx, branch, look.seen)
 }
 
 /**
- * Whether a reading says what a branch has: not if changes were still to be applied to Postgres, or it may be out of
+ * Whether a reading says what its branch has: not if changes were still to be applied to Postgres, or it may be out of
  * date. An endpoint with a pending state may have been read at the compute of another branch. Locks the branch's roles
  * and databases until the transaction ends.
  */
-export async function isCurrent(tx: Db, branch: Branch, { endpoint, version }: Look): Promise<boolean> {
-  const [locked, now] = await Promise.all([lockConfig(tx, branch.id), findBranchEndpoint(tx, branch.id)])
+export async function isCurrent(tx: Db, { endpoint, version }: Look): Promise<boolean> {
+  const { branch_id } = endpoint
+  const [locked, now] = await Promise.all([lockConfig(tx, branch_id), findBranchEndpoint(tx, branch_id)])
   if (version === undefined || locked?.config_version !== version || locked.applied_version < version) return false
   if (now?.current_state !== 'active' || now.pending_state !== null) return false
   return now.id === endpoint.id && now.compute_id === endpoint.compute_id
