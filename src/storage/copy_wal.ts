@@ -10,7 +10,6 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import type { BaseBackup } from '../postgres/base_backup.ts'
 import { isWalSegment } from '../postgres/data_directory.ts'
 import { type CopyTarget, copyOne, openBelow, openPath, type Source } from './copy_tree.ts'
 
@@ -20,8 +19,8 @@ const CHUNK_BYTES = 2 ** 16
 const CHUNK = Buffer.allocUnsafe(CHUNK_BYTES)
 const ZEROS = Buffer.alloc(CHUNK_BYTES)
 
-/** Copies the WAL that a backup needs. */
-export function copyWal(source: Source, target: CopyTarget, { first, last }: Pick<BaseBackup, 'first' | 'last'>): void {
+/** Copies the segments of WAL from the first to the last of these names. Errors: one is not there. */
+export function copyWal(source: Source, target: CopyTarget, { first, last }: Record<'first' | 'last', string>): void {
   const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error('the parent has no pg_wal')
   try {
@@ -36,10 +35,7 @@ export function copyWal(source: Source, target: CopyTarget, { first, last }: Pic
   }
 }
 
-/**
- * Copies a segment without its zeros. Each backup ends a segment early, and Postgres fills the rest with zeros, which
- * would take most of the space of a small branch.
- */
+/** Copies a segment without its zeros: those behind the end of the WAL would take most of the space of a small branch. */
 function copySegment(wal: Source, name: string, { path, owner }: CopyTarget): void {
   const opened = openBelow(wal, name)
   if (!opened) return

@@ -20,7 +20,7 @@ import { socketPath } from '../postgres/server_socket.ts'
 import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
 import { listBases } from './base_place.ts'
-import { isSessionLost, type RunningParent } from './parent_session.ts'
+import { endOfWal, isSessionLost, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { findSpare } from './spare.ts'
@@ -156,14 +156,3 @@ const unlessLost = <T>(promise: Promise<T>): Promise<T | undefined> =>
     if (isSessionLost(error)) return undefined
     throw error
   })
-
-/** Writes to the WAL of a server, and returns the position behind it once all up to there is on disk. */
-async function endOfWal(client: pg.Client): Promise<{ lsn: string; file: string; subscribed: boolean }> {
-  const { rows } = await client.query<{ lsn: string; file: string; subscribed: boolean }>(
-    `select lsn::text, pg_walfile_name(lsn) as file, exists (select from pg_subscription) as subscribed
-       from pg_logical_emit_message(true, 'neap', '') as lsn`,
-  )
-  const [end] = rows
-  if (!end) throw new Error('the server answered no row')
-  return end
-}
