@@ -1,6 +1,6 @@
 /*
  * From the request for a branch with an endpoint to its first row: of a parent at rest, of a running one, and of one
- * after random updates; beside a bare clone of the same files with a bare start, and what writers of the parent notice.
+ * after random updates; beside a bare clone of the same files with a bare start. Commits in the parent meanwhile.
  *
  *   bench/branch.ts [ROUNDS] [MIB] [AGED_SECONDS]        as root, in an image; otherwise on the store that there is;
  *                                                        without an aged parent for 0 seconds

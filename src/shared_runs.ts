@@ -1,6 +1,6 @@
 /**
- * Shares runs of the same work between callers, by key: who comes while one is under way gets the result of the next
- * one, which begins after they came and thus sees all that was there before.
+ * Shares runs of the same work between callers, by key. Callers that come while a run is under way get the result of
+ * the next run, which begins after they came and thus sees all that was there before.
  */
 export function createSharedRuns<T>(): (key: string, work: () => Promise<T>) => Promise<T> {
   const runs = new Map<string, { readonly running: Promise<T>; next?: Promise<T> }>()

@@ -89,7 +89,7 @@ const runs =
 /** Sessions that stay open. */
 const hold: Attack = async ({ neap, place }, over, tally) => {
   await beside(SESSIONS, async () => {
-    const client = await connect(neap as Neap, place.uri)
+    const client = await connect(neap, place.uri)
     tally.done++
     await ended(over)
     await client.end()
@@ -100,7 +100,7 @@ const hold: Attack = async ({ neap, place }, over, tally) => {
 const reconnect: Attack = async ({ neap, place }, over, tally) => {
   await beside(RECONNECTING, () =>
     repeat(over, tally, async () => {
-      await (await connect(neap as Neap, place.uri)).end()
+      await (await connect(neap, place.uri)).end()
       await sleep(BETWEEN_MS)
     }),
   )
@@ -112,7 +112,7 @@ const guess: Attack = async ({ neap, place }, over, tally) => {
   wrong.password = 'guess'
   await beside(GUESSING, () =>
     repeat(over, tally, async () => {
-      await (await connect(neap as Neap, wrong.href)).end()
+      await (await connect(neap, wrong.href)).end()
     }),
   )
 }
@@ -120,7 +120,7 @@ const guess: Attack = async ({ neap, place }, over, tally) => {
 /** Queries that use a core each. */
 const load: Attack = async ({ neap, place }, over, tally) => {
   await beside(LOADS, async () => {
-    const client = await connect(neap as Neap, place.uri)
+    const client = await connect(neap, place.uri)
     const work = client.query('select sum(sqrt(n)) from generate_series(1, 1e9) n').catch(() => {})
     tally.done++
     await ended(over)
@@ -131,7 +131,7 @@ const load: Attack = async ({ neap, place }, over, tally) => {
 
 /** Cleartext logins as a role with the maximum iterations in its verifier: the proxy derives a key for each login. */
 const derive: Attack = async ({ neap, place }, over, tally) => {
-  const session = await connect(neap as Neap, place.uri)
+  const session = await connect(neap, place.uri)
   await session.query('set scram_iterations = 100000')
   const roles = (await session.query(`select from pg_roles where rolname = 'costly'`)).rows
   await session.query(`${roles.length > 0 ? 'alter' : 'create'} role costly login password '${PASSWORD}'`)

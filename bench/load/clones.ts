@@ -4,7 +4,7 @@ import { envOf, type Neap, neapRun, newDataDir, startNeap } from '../../test/nea
 export async function startWithClones(mib: number, env?: NodeJS.ProcessEnv): Promise<Neap> {
   const dataDir = newDataDir()
   if (process.getuid?.() === 0) {
-    // Room for the data, their WAL, and what updates rewrite.
+    // Room for the data, their WAL, and pages that updates rewrite.
     const size = `${Math.ceil((mib * 5) / 1024) + 6}G`
     const made = await neapRun(['storage', 'init', '--size', size], envOf(dataDir))
     if (made.code !== 0) throw new Error(made.stderr)

@@ -1,6 +1,6 @@
 /**
  * Commits one row after the other, in the table `written`, and measures each commit. A program of its own: in that of a
- * benchmark, a commit would also wait for what the benchmark does meanwhile. It answers every message with the
+ * benchmark, a commit would also wait for the other work of the benchmark. It answers every message with the
  * milliseconds of the commits since the last one, and ends when its parent disconnects:
  *
  *   node commits_program.ts CONNECTION_URI CA_FILE

@@ -11,7 +11,7 @@ const SAMPLE_MS = 250
 export interface Replay {
   /** The milliseconds that each job took that ended. */
   readonly tookMs: readonly number[]
-  /** Each quarter of a second: what the kernel measured, and the size. */
+  /** Each quarter of a second: the kernel's measurements, and the size. */
   readonly samples: readonly (UseSample & { readonly cu: number })[]
 }
 

@@ -32,7 +32,7 @@ export interface ProxyTarget extends Target {
 /** The CPUs of the compute under load: more than the machine gives it beside the load. */
 const LOADED_CU = 4
 
-/** Starts a Neap whose first endpoint is not held to the smallest size: the load is for the proxy. */
+/** Starts a Neap and lifts the size limit of its first endpoint: the load is for the proxy. */
 export async function startForLoad(): Promise<Neap> {
   const neap = await startNeap()
   await neap.ended(await resize(neap, await firstPlace(neap), { min: LOADED_CU }))

@@ -46,7 +46,7 @@ export function openDirectory(path: string): Source {
  *
  * The tree may belong to a compromised server while root copies it. So every name is opened without following links and
  * relative to the open directory that holds it: only files of the tree are copied. Files that vanish meanwhile are
- * fine, torn pages too: the backup protocol repairs both.
+ * fine, torn pages too: recovery repairs both.
  */
 export async function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean): Promise<void> {
   const pool = clonePool()

@@ -35,7 +35,7 @@ export function copyWal(source: Source, target: CopyTarget, { first, last }: Rec
   }
 }
 
-/** Copies a segment without its zeros: those behind the end of the WAL would take most of the space of a small branch. */
+/** Copies a segment without its zeros: behind the end of the WAL they take more room than a branch. */
 function copySegment(wal: Source, name: string, { path, owner }: CopyTarget): void {
   const opened = openBelow(wal, name)
   if (!opened) return
