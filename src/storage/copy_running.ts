@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type pg from 'pg'
 import { SERVER_PORT } from '../host/layout.ts'
 import { backupLabel } from '../postgres/backup_label.ts'
-import { lastCheckpoint, readControlFile, recoveringTo } from '../postgres/control_file.ts'
+import { type Checkpoint, lastCheckpoint, readControlFile, recoveringTo } from '../postgres/control_file.ts'
 import { isLeftOut } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import { lsnPosition, SEGMENT_BYTES, segmentAt, timelineOf } from '../postgres/wal.ts'
@@ -52,16 +52,19 @@ async function retainedControl(session: pg.Client, source: Source): Promise<Buff
   const [slot] = rows
   if (!slot) throw new Error('the server answered no row')
   const [retained = NaN, written = NaN] = [slot.retained, slot.written].map(lsnPosition)
-  const found = readWholeControlFile(source)
-  const { timeline, redo, fullPageWrites } = lastCheckpoint(found)
   // The slot retains WAL since a checkpoint that may not have ended, and the last one may be from before a restore.
-  const isUsable = redo >= retained && timeline === timelineOf(slot.file) && fullPageWrites
-  if (isUsable && written - segmentStart(redo) <= MAX_WAL_BYTES) return found
+  const isUsable = ({ redo, timeline, fullPageWrites }: Checkpoint) =>
+    redo >= retained && timeline === timelineOf(slot.file) && fullPageWrites
+  const found = readWholeControlFile(source)
+  const last = lastCheckpoint(found)
+  if (isUsable(last) && written - segmentStart(last.redo) <= MAX_WAL_BYTES) return found
   await session.query(
     `select pg_switch_wal() where (pg_current_wal_lsn() - '0/0') % ${SEGMENT_BYTES} > ${MAX_WAL_BYTES}`,
   )
   await session.query('checkpoint')
-  return readWholeControlFile(source)
+  const next = readWholeControlFile(source)
+  if (!isUsable(lastCheckpoint(next))) throw new Error('the parent has no checkpoint from which a copy could recover')
+  return next
 }
 
 const segmentStart = (position: number): number => position - (position % SEGMENT_BYTES)
