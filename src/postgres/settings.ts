@@ -22,6 +22,8 @@ interface ServerAbilities {
   readonly countsStatements: boolean
   /** It notes which blocks its buffers hold, and its next start may read them ahead (prewarm.ts). */
   readonly prewarms: boolean
+  /** Files of WAL that are needed no more are written again, and keep values that were masked until then. */
+  readonly recyclesWal: boolean
 }
 
 /**
@@ -63,7 +65,7 @@ const maxConnections = ({ maxCu }: SizeRange): number => Math.max(500, Math.floo
 export function configFor(
   spec: ServerSize,
   pgVersion: number,
-  { clonesFiles, countsStatements, prewarms }: ServerAbilities,
+  { clonesFiles, countsStatements, prewarms, recyclesWal }: ServerAbilities,
 ): string {
   const settings = {
     ...fixedSettings(pgVersion),
@@ -72,6 +74,7 @@ export function configFor(
     ...sizeSettings(spec, pgVersion),
     shared_preload_libraries: [countsStatements && STATEMENT_STATISTICS, prewarms && PREWARM].filter(Boolean).join(),
     ...(countsStatements && STATEMENT_SETTINGS),
+    ...(!recyclesWal && { wal_recycle: 'off' }),
     ...spec.pgSettings,
     ...enforced(spec),
   }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import type { EventEmitter } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import type pg from 'pg'
 import type { ApiResponse } from '../../src/client.ts'
@@ -89,6 +91,14 @@ const settledAs = (place: Place, state: Status['state']) =>
 const anonymize = ({ project_id, branch_id }: Place) =>
   neap.call('POST /projects/:project_id/branches/:branch_id/anonymize', { params: { project_id, branch_id } })
 
+/** The files of a branch's data directory that have a text somewhere. */
+function filesWith({ branch_id }: Place, text: string): string[] {
+  const pgdata = join(neap.ready.data_dir, 'branches', branch_id, 'pgdata')
+  const files = readdirSync(pgdata, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+  const paths = files.map(({ parentPath, name }) => join(parentPath, name))
+  return paths.filter((path) => readFileSync(path).includes(text))
+}
+
 const realRows = async ({ uri }: Place): Promise<number> => {
   const [row] = await query<{ count: number }>(
     neap,
@@ -123,6 +133,9 @@ test('a branch is masked as it is made: no row, view or statistic has a value of
   assert.deepEqual([state, last_run?.masked_columns], ['anonymized', RULES.length])
   const [lsn] = await query<{ lsn: string }>(neap, main.uri, `select pg_current_wal_lsn()::text as lsn`)
   assert.equal(await realRows(main).then((count) => count > 900), true)
+  // Code in the compute reads its files.
+  assert.deepEqual(filesWith(main, 'real7@secret.org').length > 0, true)
+  assert.deepEqual(filesWith(place, 'real7@secret.org'), [])
   // Neither its own past nor its parent's is within reach.
   for (const moment of [{ parent_timestamp: branch.created_at }, { parent_lsn: lsn?.lsn }]) {
     const body = { branch: { parent_id: place.branch_id, ...moment } }

@@ -64,7 +64,7 @@ export function localComputes(options: ComputeOptions): Computes {
   const configOf = async (store: StoreRef, spec: ComputeSpec) =>
     configFor(spec, store.pgVersion, {
       clonesFiles: (await cloneKind()) === 'reflink',
-      ...librariesOf(await binOf(store), spec),
+      ...abilitiesOf(await binOf(store), spec),
     })
 
   async function planOf(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<ServerPlan> {
@@ -141,10 +141,11 @@ export function localComputes(options: ComputeOptions): Computes {
   return { ...explainShortages(calls, layout.branches), watch: (ended) => watchComputes(layout, logFile, ended) }
 }
 
-/** The libraries that a compute loads, where its Postgres has them. @param bin the directory of its programs */
-const librariesOf = (bin: string, spec: ComputeSpec) => ({
+/** The abilities of a compute by its use, and by the libraries in `bin`, the directory of its programs. */
+const abilitiesOf = (bin: string, spec: ComputeSpec) => ({
   countsStatements: hasLibrary(bin, STATEMENT_STATISTICS),
   prewarms: spec.serves && isPrewarmed(spec) && hasLibrary(bin, PREWARM),
+  recyclesWal: spec.serves,
 })
 
 /** Prepares a store for its first start, before any client can reach it. */
