@@ -262,6 +262,12 @@ export async function hasChildren(db: Db, id: string): Promise<boolean> {
   return child !== undefined
 }
 
+/** The oldest children of a branch, as many as `most`. */
+export function listChildren(db: Db, id: string, most: number): Promise<Pick<Branch, 'id' | 'name'>[]> {
+  return db.rows(sql`
+    select id, name from branch where parent_id = ${id} and deleted_at is null order by created_at limit ${most}`)
+}
+
 export async function setBranchReady(tx: Db, id: string): Promise<void> {
   await tx.rows(sql`
     update branch set current_state = 'ready', pending_state = null, state_changed_at = clock_timestamp(),

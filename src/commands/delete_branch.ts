@@ -1,4 +1,4 @@
-import { type Branch, hasChildren, markBranchDeleted } from '../catalog/branch.ts'
+import { type Branch, hasChildren, listChildren, markBranchDeleted } from '../catalog/branch.ts'
 import type { Db } from '../catalog/catalog.ts'
 import {
   type DeletionMethod,
@@ -38,10 +38,21 @@ export async function deleteBranch(context: CommandContext, id: BranchId, final 
       'cannot delete the default branch; delete the project, or make another branch the default first',
     )
   if (branch.protected) throw new AppError('NOT_ALLOWED', 'cannot delete a protected branch')
-  if (await hasChildren(db, branch.id)) throw new AppError('NOT_ALLOWED', 'cannot delete branch that has children')
+  if (await hasChildren(db, branch.id)) throw await hasChildrenError(context, branch)
   const limits = { hours: final ? 0 : context.config.branchRecoverHours, most: limitsOf(context).branches }
   const operations = await removeBranch(db, branch, { ...limits, method: 'user' })
   return { branch: (await findRecoverable(db, project.id, branch.id)) ?? branch, operations }
+}
+
+/** So many children are named. */
+const NAMED = 5
+
+async function hasChildrenError({ db }: CommandContext, branch: Branch): Promise<AppError> {
+  const children = await listChildren(db, branch.id, NAMED + 1)
+  const named = children.slice(0, NAMED).map(({ id, name }) => (name === id ? id : `${name} (${id})`))
+  const all = [...named, ...(children.length > NAMED ? ['others'] : [])].join(', ')
+  const which = all === '' ? 'a restore of it is under way' : `${all}; delete them first`
+  return new AppError('NOT_ALLOWED', `cannot delete branch that has children: ${which}`)
 }
 
 /**

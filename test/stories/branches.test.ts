@@ -172,7 +172,7 @@ test('a protected branch, the default branch and a branch with children are not 
   await change('PATCH', `${branches}/${parent.id}`, { branch: { protected: false } })
   const child = await create({ name: 'child', parent_id: parent.id })
   assert.equal(child.parent_id, parent.id)
-  refused(await remove(parent.id), 422, 'NOT_ALLOWED', /has children/)
+  refused(await remove(parent.id), 422, 'NOT_ALLOWED', new RegExp(`has children: child \\(${child.id}\\)`))
   for (const { id } of [child, parent]) {
     assert.deepEqual(actionsOf(await change('DELETE', `${branches}/${id}`)), ['delete_timeline'])
     for (const method of ['GET', 'DELETE', 'PATCH'])
