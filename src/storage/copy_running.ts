@@ -6,7 +6,7 @@ import { backupLabel } from '../postgres/backup_label.ts'
 import { type Checkpoint, lastCheckpoint, readControlFile, recoveringTo } from '../postgres/control_file.ts'
 import { isLeftOut } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
-import { lsnPosition, SEGMENT_BYTES, segmentAt, timelineOf } from '../postgres/wal.ts'
+import { lsnPosition, SEGMENT_BYTES, segmentStart, timelineOf } from '../postgres/wal.ts'
 import { copyTree, type CopyTarget, openBelow, type Source } from './copy_tree.ts'
 import { copyWal } from './copy_wal.ts'
 import { endOfWal, type RunningParent } from './parent_session.ts'
@@ -31,11 +31,12 @@ export async function copyRunning(source: Source, target: CopyTarget, parent: Ru
   try {
     const control = await retainedControl(session, source)
     await copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
-    const { lsn, file, subscribed } = await endOfWal(session)
+    const { lsn, subscribed } = await endOfWal(session)
+    const end = lsnPosition(lsn) ?? NaN
     const checkpoint = lastCheckpoint(control)
-    copyWal(source, target, { first: segmentAt(checkpoint.timeline, checkpoint.redo), last: file })
+    copyWal(source, target, { timeline: checkpoint.timeline, from: checkpoint.redo, end })
     writeOwned(target, 'backup_label', Buffer.from(backupLabel(checkpoint)))
-    writeOwned(target, CONTROL_FILE, recoveringTo(control, lsnPosition(lsn) ?? NaN))
+    writeOwned(target, CONTROL_FILE, recoveringTo(control, end))
     return subscribed
   } finally {
     await session.end().catch(() => undefined)
@@ -66,8 +67,6 @@ async function retainedControl(session: pg.Client, source: Source): Promise<Buff
   if (!isUsable(lastCheckpoint(next))) throw new Error('the parent has no checkpoint from which a copy could recover')
   return next
 }
-
-const segmentStart = (position: number): number => position - (position % SEGMENT_BYTES)
 
 /** Postgres rewrites the control file in place: two equal reads in a row show that neither is torn. */
 function readWholeControlFile(source: Source): Buffer {

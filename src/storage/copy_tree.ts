@@ -83,18 +83,19 @@ async function copyBelow(
   }
 }
 
-/** Copies one file of an open directory to a path in the target. */
-export function copyOne(source: Source, name: string, target: CopyTarget, path: string): void {
+/** Copies one file of an open directory to a path in the target. Returns whether it was there. */
+export function copyOne(source: Source, name: string, target: CopyTarget, path: string): boolean {
   const opened = openBelow(source, name)
-  if (!opened) return
+  if (!opened) return false
   try {
     const found = fstatSync(opened.file)
-    if (!found.isFile()) return
+    if (!found.isFile()) return false
     const copy = join(target.path, path)
     target.reflink &&= isCloned(opened, copy, target.owner)
     target.isCloning = target.reflink
     if (target.reflink) target.copied(found.size)
     else copyBytes(opened, copy, target)
+    return true
   } finally {
     closeSync(opened.file)
   }

@@ -17,7 +17,7 @@ import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import { redoPosition, segmentNames, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
-import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
+import { segmentPosition, segmentStart, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
 import { listBases } from './base_place.ts'
 import { endOfWal, isSessionLost, type RunningParent } from './parent_session.ts'
@@ -127,7 +127,7 @@ const bytesToReplay = (home: string): number => walSince(home, redoPosition(join
 /** The bytes of a store's WAL in its `pg_wal` from a position on, to the segment; undefined when that is not there. */
 function walSince(home: string, position: number): number | undefined {
   const pgdata = join(home, 'pgdata')
-  const first = segmentNames(pgdata).find((name) => segmentPosition(name) === position - (position % SEGMENT_BYTES))
+  const first = segmentNames(pgdata).find((name) => segmentPosition(name) === segmentStart(position))
   return first === undefined ? undefined : writtenPosition(pgdata, first) - position
 }
 
