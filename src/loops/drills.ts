@@ -110,7 +110,7 @@ async function walBytes(repository: Repository, storeId: string, { lsn }: Stored
 const TOO_LONG = 'Its recovery and checks took too long, and were ended.'
 
 /** The time for a recovery and its checks: a tenant decides what they do, and other drills wait. */
-const limitMs = ({ bytes }: StoredBackup): number => 1_800_000 + bytes / BYTES_PER_MS
+const limitMs = ({ bytes }: StoredBackup): number => 1_800_000 + Math.ceil(bytes / BYTES_PER_MS)
 /** Of 20 MB a second. */
 const BYTES_PER_MS = 20_000
 
