@@ -341,6 +341,9 @@ sub finish {
       my @before = lstat $path;
       clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid) && same_file(\@before, [lstat $path]) or leave('stale');
     }
+    # The page of a checkpoint just after a restore is of the timeline before.
+    my $history = sprintf '%08X.history', $tli;
+    clone_file($wal, $history, "$making/pg_wal/$history", $uid, $gid) if $tli > 1 && !-e "$making/pg_wal/$history";
     unlink "$making/$CONTROL" or fail("$making/$CONTROL");
     my @written = (
       write_new("$making/backup_label", label_of($tli, $redo, $field->('checkpoint', 'Q')), $uid, $gid),

@@ -99,7 +99,8 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   refuseTablespaces(source)
   await requireCopyRoom(source, making, isLeftOut)
   let subscribed = false
-  if (running && parent) subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, parent)
+  if (running && parent)
+    subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
   else if (!isTaken) subscribed = await copyAtRest(source, target, await inheritRecovery(from, home))
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
