@@ -279,6 +279,14 @@ test('a branch with a gap in its WAL is named as lost, and the others are restor
   const known = segments(repository).length
   await fill(child, 600_000)
   await until('the repository has two more of its segments', () => segments(repository).length >= known + 2)
+  // By the end of its WAL, which is pushed after them, a restore knows that one is missing.
+  const filled = Date.now()
+  await until('it has the end of its WAL', async () => {
+    const { project_id, branch_id } = child
+    const params = { project_id, branch_id }
+    const { saved_until } = await neap.call('GET /projects/:project_id/branches/:branch_id/backup', { params })
+    return Date.parse(saved_until ?? '') > filled
+  })
   const copy = join(elsewhere, 'gap')
   cpSync(repository, copy, { recursive: true })
   rmSync(join(copy, segments(copy).at(-2) ?? assert.fail('there is no segment')))
