@@ -34,6 +34,7 @@ export function report(
     `  ${unit.padEnd(34)}${['n', 'p50', 'p95', 'p99', 'min', 'max'].map((heading) => heading.padStart(9)).join('')}`,
   )
   for (const [row, samples] of Object.entries(rows)) {
+    if (samples.length === 0) continue
     const figures = [
       percentile(samples, 0.5),
       percentile(samples, 0.95),

@@ -134,7 +134,7 @@ test('a branch is masked as it is made: no row, view or statistic has a value of
   const [lsn] = await query<{ lsn: string }>(neap, main.uri, `select pg_current_wal_lsn()::text as lsn`)
   assert.equal(await realRows(main).then((count) => count > 900), true)
   // Code in the compute reads its files.
-  assert.deepEqual(filesWith(main, 'real7@secret.org').length > 0, true)
+  assert.ok(filesWith(main, 'real7@secret.org').length > 0)
   assert.deepEqual(filesWith(place, 'real7@secret.org'), [])
   // Neither its own past nor its parent's is within reach.
   for (const moment of [{ parent_timestamp: branch.created_at }, { parent_lsn: lsn?.lsn }]) {
