@@ -163,6 +163,20 @@ function testClones(kind: 'xfs' | 'btrfs'): void {
     await settled(() => storage.remove(parent, next()))
   })
 
+  test('clones of a store that was just restored start, whether it runs or has stopped', { skip: CANNOT }, async () => {
+    const { parent } = await runningParent('just')
+    const made = await makeBase(storage, parent, 1)
+    const restored = local.branch('just-restored')
+    await settled(() => storage.restore(restored, fromBase(parent, 1, made, new Date().toISOString()), next()))
+    await local.start(restored, next())
+    // Its last checkpoint is on a page of WAL that the timeline before began.
+    const running = await cloneOf(restored, 'just-running')
+    await settled(() => computes.stop(restored, next()))
+    const stopped = await cloneOf(restored, 'just-stopped')
+    for (const clone of [running, stopped])
+      deepEqual(await query((await local.start(clone, next())).address, COUNT), [{ count: 1000, sum: 500_500 }])
+  })
+
   test('a restore from a base, and a clone of it, have the data of its moment', { skip: CANNOT }, async () => {
     const { parent, address } = await runningParent('moment')
     const made = await makeBase(storage, parent, 1)
