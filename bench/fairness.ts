@@ -7,12 +7,14 @@ import { awaitCopies, freezeCheckpointer } from '../test/stuck_copies.ts'
 import { percentile, report } from './samples.ts'
 
 const [copies = 200, queued = 20_000, rounds = 40] = process.argv.slice(2).map(Number)
-/** Places for copies of one project, of the 8 that a host has. */
-const PLACES = 4
+/** Copies that the host makes at once: half of them for one project. */
+const COPIES = 8
 
 const alone: number[] = []
 const beside: number[] = []
-const neap = await startNeap({ env: { NEAP_BRANCHES_LIMIT: '1000', NEAP_OPERATIONS_LIMIT: '100000' } })
+const neap = await startNeap({
+  env: { NEAP_BRANCHES_LIMIT: '1000', NEAP_OPERATIONS_LIMIT: '100000', NEAP_COPIES: String(COPIES) },
+})
 try {
   const hostile = await firstPlace(neap)
   const other = await newProject(neap)
@@ -27,7 +29,7 @@ try {
       const { branch } = await neap.call('POST /projects/:project_id/branches', { params: { project_id }, body })
       last = branch.id
     }
-    await awaitCopies(neap, hostile, Math.min(copies, PLACES))
+    await awaitCopies(neap, hostile, Math.min(copies, COPIES / 2))
     await fill(project_id, last)
     await wake(other, beside)
     // So many operations take long to end: they are cancelled with their project.
@@ -75,7 +77,7 @@ report(
   'fairness',
   [
     `suspended endpoint → first row of select 1, fresh connection by the proxy with TLS and SCRAM, ${rounds} times`,
-    `alone: nothing else runs; beside: another project has ${copies} copies that stand still, ${PLACES} begun, ` +
+    `alone: nothing else runs; beside: another project has ${copies} copies that stand still, ${COPIES / 2} begun, ` +
       `and ${queued} operations queued on one branch`,
   ],
   { alone, beside },

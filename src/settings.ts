@@ -311,12 +311,15 @@ export const SETTINGS = {
     about: 'How many starts one worker runs at once, and how many suspends, and how many other operations.',
     fallback: () => 16,
   }),
-  copies: limit(
-    'NEAP_COPIES',
-    'Branches that one host copies at once: half of them for one project. A project without a copy need not wait, ' +
-      'up to four times as many in all.',
-    8,
-  ),
+  copies: setting<number>({
+    env: 'NEAP_COPIES',
+    parse: whole(0, 1_000),
+    expects: 'a number from 0 to 1000',
+    about:
+      'Branches that one host copies at once (0: two per core, at most 8): half of them for one project. A project ' +
+      'without a copy need not wait, up to four times as many in all.',
+    fallback: () => 0,
+  }),
   replayMb: limit(
     'NEAP_REPLAY_MB',
     'WAL that a branch may have to replay at its first start, in MB. What exceeds is replayed while it is made.',

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { catalogQuery } from './admin.ts'
+import { catalogQuery, superuser } from './admin.ts'
 import { copierOf } from './local_host.ts'
 import type { Neap } from './neap.ts'
 import { until } from './processes.ts'
@@ -37,8 +37,8 @@ export async function stuckCopy(neap: Neap, { project_id, branch_id }: Place): P
 }
 
 /**
- * Freezes the checkpointer of a running compute: each backup of it waits for a checkpoint, so copies of its branch
- * stand still. Returns a function that thaws it.
+ * Freezes the checkpointer of a running compute that has written more WAL than a copy takes: copies of its branch wait
+ * for a checkpoint. Returns a function that thaws it.
  */
 export async function freezeCheckpointer(neap: Neap, place: Place): Promise<() => void> {
   // Clients are let in before the catalog has it.
@@ -46,6 +46,9 @@ export async function freezeCheckpointer(neap: Neap, place: Place): Promise<() =
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number)
   const checkpointer = children.find((child) => commandOf(child).includes('checkpointer')) ?? 0
   if (checkpointer === 0) throw new Error(`the compute ${pid} has no checkpointer among ${children.join(' ')}`)
+  const admin = await superuser(neap, place)
+  await admin.query('select pg_switch_wal()')
+  await admin.end()
   process.kill(checkpointer, 'SIGSTOP')
   return () => signal(checkpointer, 'SIGCONT')
 }

@@ -326,8 +326,7 @@ sub finish {
   my $field = sub { unpack $_[1], substr $control, $AT{$_[0]}, 8 };
   my ($state, $tli, $redo) = ($field->('state', 'L'), $field->('timeline', 'L'), $field->('redo', 'Q'));
   # A store that was itself cloned from a running server, or fetched from a repository, and never started: all of its WAL is needed.
-  my $is_recovering = inherit_recovery($home, $from);
-  my $is_backup = $is_recovering || -e "$making/backup_label";
+  my $is_backup = inherit_recovery($home, $from) || -e "$making/backup_label";
   if (defined $end) {
     my ($high, $low) = map { hex } split m{/}, $end;
     $end = $high << 32 | $low;
@@ -356,9 +355,8 @@ sub finish {
     # The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
     my $last = $state == $SHUT_DOWN ? segment_name($tli, $field->('checkpoint', 'Q') + 512) : undef;
     my $here = '/proc/self/fd/' . fileno $wal;
-    my $wanted = $is_recovering ? qr/^([0-9A-F]{24}|[0-9A-F]{8}\.history)$/ : qr/^[0-9A-F]{24}$/;
-    for my $name ($has_wal ? () : grep { /$wanted/ } map { substr $_, 1 + length $here } files_in($here)) {
-      next unless $is_backup || $name ge $first && (!defined $last || $name le $last);
+    for my $name ($has_wal ? () : grep { /^[0-9A-F]{8}([0-9A-F]{16}|\.history)$/ } map { substr $_, 1 + length $here } files_in($here)) {
+      next unless $is_backup || length $name < 24 || $name ge $first && (!defined $last || $name le $last);
       clone_file($wal, $name, "$making/pg_wal/$name", $uid, $gid);
     }
     # After a crash, subscriptions may exist in the WAL only. A parent that never ran has its own parent's; its mark records them.

@@ -91,12 +91,15 @@ async function requireWanted(tx: Db, branch: StoredBranch): Promise<void> {
 /** Whether a compute is to run on a branch before it is ready, and the step with which it changes the data then. */
 async function changesOf(
   { input: { moment, schema_only, anonymizes } }: Claimed<CreateBranchInput>,
-  { storage, config }: WorkerContext,
+  { storage, computes, config }: WorkerContext,
   branch: StoredBranch,
 ): Promise<{ runs: boolean; changes: string | undefined }> {
   const changes = schema_only ? 'data_removed' : anonymizes ? 'data_masked' : undefined
-  const megabytes = (await storage.replayBytes(refOf(branch))) / 2 ** 20
-  return { runs: moment !== undefined || changes !== undefined || megabytes > config.replayMb, changes }
+  if (moment ?? changes) return { runs: true, changes }
+  const store = refOf(branch)
+  const megabytes = (await storage.replayBytes(store)) / 2 ** 20
+  // It may run since an earlier attempt, which has replayed all: steps begin anew where the catalog has crashed.
+  return { runs: megabytes > config.replayMb || (await computes.find(store)) !== undefined, changes }
 }
 
 /** Records that the compute of a branch has been stopped for other data. */
@@ -148,8 +151,7 @@ export const createBranch: Action<CreateBranchInput> = {
       const store = refOf(branch)
       const { moment } = operation.input
       const { runs, changes } = await changesOf(operation, context, branch)
-      // It may run since an earlier attempt, which has replayed all.
-      if (!runs && !(await computes.find(store))) return goto('branch_ready')
+      if (!runs) return goto('branch_ready')
       // Some settings may not be smaller than they were where the WAL was written.
       const parent = await findBranchEndpoint(tx, operation.input.parent_id)
       const spec = { ...REPLAYING, pgSettings: parent?.settings.pg_settings ?? {} }

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { hasRepository } from '../backup/repository.ts'
 import { countFailedDrills } from '../catalog/backup_drill.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -54,6 +55,8 @@ import type { Part } from './part.ts'
 
 /** Interval of tidying, and of the search for newly installed versions of Postgres. */
 const HOUSEKEEPING_MS = 60_000
+/** More copies than cores bear take from the API and from computes, and end no sooner. */
+const [COPIES_PER_CORE, MAX_DEFAULT_COPIES] = [2, 8]
 
 /**
  * The worker: executes operations through the backend and runs the control loops.
@@ -95,7 +98,7 @@ export async function startWorker(
     context: worker,
     host: host.id,
     concurrency: config.workerConcurrency,
-    copies: config.copies,
+    copies: config.copies || Math.min(COPIES_PER_CORE * availableParallelism(), MAX_DEFAULT_COPIES),
     isTakenOver: (error) => error instanceof FencedError,
     onTakenOver: (operation) => explainFence(worker, operation),
     // A missing program will be missing at the next attempt too.

@@ -7,10 +7,11 @@ import { lsnText } from './wal.ts'
 const CONTROL_FILE_BYTES = 8192
 
 /** Places in pg_control of Postgres 15 to 18 (pg_control.h). */
-const AT = { state: 16, checkpoint: 32, redo: 40, timeline: 48, end: 136, endTimeline: 144 }
+const AT = { state: 16, checkpoint: 32, redo: 40, timeline: 48, fullPageWrites: 56, end: 136, endTimeline: 144 }
 /** States of a cluster: it was shut down; it was shut down in a recovery, or it is in one. */
 const SHUT_DOWN = 1
-const IN_RECOVERY = new Set([2, 5])
+const SHUT_DOWN_IN_RECOVERY = 2
+const IN_RECOVERY = new Set([SHUT_DOWN_IN_RECOVERY, 5])
 
 /** Reads an open control file, and no more of it than Postgres writes: its server's user may have made it any size. */
 export function readControlFile(file: number): Buffer {
@@ -61,6 +62,50 @@ function recoveryEndIn(control: Buffer): RecoveryEnd | undefined {
   const position = positionAt(control, AT.end)
   if (!IN_RECOVERY.has(control.readUInt32LE(AT.state)) || position === 0) return undefined
   return { redo: positionAt(control, AT.redo), position, timeline: timelineAt(control, AT.endTimeline) }
+}
+
+/** The last checkpoint of a server that runs, as its control file tells it. */
+export interface Checkpoint {
+  readonly timeline: string
+  readonly position: number
+  /** Where recovery from it begins. */
+  readonly redo: number
+  readonly fullPageWrites: boolean
+}
+
+export const lastCheckpoint = (control: Buffer): Checkpoint => ({
+  timeline: timelineAt(control, AT.timeline),
+  position: positionAt(control, AT.checkpoint),
+  redo: positionAt(control, AT.redo),
+  fullPageWrites: control.readUInt8(AT.fullPageWrites) === 1,
+})
+
+/**
+ * The control file of a copy of a running server, from which recovery is to reach this position, as one from a standby
+ * (Postgres manual, "Making a Base Backup Using the Low Level API"; xlogrecovery.c). As `in_recovery` in clone.pl.
+ * Errors: its checksum, which is at a place that differs by version, is not found.
+ */
+export function recoveringTo(control: Buffer, position: number): Buffer {
+  const place = CHECKSUM_PLACES.find((at) => control.readUInt32LE(at) === crc32c(control.subarray(0, at)))
+  if (place === undefined) throw new Error('pg_control has no checksum of its content')
+  const copy = Buffer.from(control)
+  copy.writeUInt32LE(SHUT_DOWN_IN_RECOVERY, AT.state)
+  copy.writeBigUInt64LE(BigInt(position), AT.end)
+  copy.writeUInt32LE(control.readUInt32LE(AT.timeline), AT.endTimeline)
+  copy.writeUInt32LE(crc32c(copy.subarray(0, place)), place)
+  return copy
+}
+
+const CHECKSUM_PLACES = Array.from({ length: 73 }, (_, index) => 4 * (48 + index))
+
+/** CRC-32C (RFC 3720, section 12.1), bit by bit: of a few hundred bytes. */
+function crc32c(bytes: Buffer): number {
+  let crc = 0xffffffff
+  for (const byte of bytes) {
+    crc ^= byte
+    for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? (crc >>> 1) ^ 0x82f63b78 : crc >>> 1
+  }
+  return ~crc >>> 0
 }
 
 /** The bytes of the control file of a data directory. Errors: the system's; it is no file, or of another size. */

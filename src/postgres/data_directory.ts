@@ -47,6 +47,9 @@ export function isWalSegment(name: string): boolean {
   return /^[0-9A-F]{24}$/.test(name)
 }
 
+/** Whether it is the name of the history of a timeline (Postgres manual, "Timelines"). */
+export const isTimelineHistory = (name: string): boolean => /^[0-9A-F]{8}\.history$/.test(name)
+
 /** The file of pg_subscription (pg_subscription.h), empty while there is none; a VACUUM FULL, for example, moves it. */
 const SUBSCRIPTIONS = 'global/6100'
 

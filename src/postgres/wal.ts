@@ -11,6 +11,9 @@ export function segmentPosition(name: string): number {
   return (parseInt(name.slice(8, 16), 16) * SEGMENTS_PER_LOG + parseInt(name.slice(16), 16)) * SEGMENT_BYTES
 }
 
+/** The beginning of the segment that holds a position. */
+export const segmentStart = (position: number): number => position - (position % SEGMENT_BYTES)
+
 /** The timeline of a segment, as it begins its name: 8 digits. */
 export const timelineOf = (name: string): string => name.slice(0, 8)
 

@@ -28,7 +28,13 @@ import {
   openPath,
 } from './copy_tree.ts'
 import { readControlFile } from '../postgres/control_file.ts'
-import { isLeftOut, isWalSegment, mayHoldSubscriptions, neededWal } from '../postgres/data_directory.ts'
+import {
+  isLeftOut,
+  isTimelineHistory,
+  isWalSegment,
+  mayHoldSubscriptions,
+  neededWal,
+} from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import { runEffectHere } from '../host/effect.ts'
 import type { Owner } from '../host/layout.ts'
@@ -99,8 +105,7 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   refuseTablespaces(source)
   await requireCopyRoom(source, making, isLeftOut)
   let subscribed = false
-  if (running && parent)
-    subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, from, parent)
+  if (running && parent) subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, parent)
   else if (!isTaken) subscribed = await copyAtRest(source, target, await inheritRecovery(from, home))
   if (replay) {
     await noteRecovery(home, await placeWal(replay, target))
@@ -139,7 +144,8 @@ async function copyAtRest(source: Source, target: CopyTarget, recovers: boolean)
   await copyTree(source, target, isLeftOut)
   const wal = openBelow(source, 'pg_wal')
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
-  const segments = readdirSync(openPath(wal)).filter(isWalSegment)
+  const names = readdirSync(openPath(wal))
+  const segments = names.filter(isWalSegment)
   const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
   const control = openSync(join(target.path, 'global/pg_control'), 'r')
   const needed = neededWal(readControlFile(control), segmentBytes)
@@ -147,15 +153,10 @@ async function copyAtRest(source: Source, target: CopyTarget, recovers: boolean)
   // A parent that was itself cloned from a running server and never started: its label names the start of its WAL, and
   // all of it is needed.
   const isBackup = recovers || existsSync(join(target.path, 'backup_label'))
-  if (recovers) {
-    const histories = readdirSync(openPath(wal)).filter((name) => name.endsWith('.history'))
-    for (const name of histories) copyOne(wal, name, target, `pg_wal/${name}`)
-    signalRecovery(target)
-  }
-  for (const name of segments) {
-    if (isBackup || (name >= needed.first && name <= (needed.last ?? name)))
-      copyOne(wal, name, target, `pg_wal/${name}`)
-  }
+  if (recovers) signalRecovery(target)
+  const neededSegments = segments.filter((name) => isBackup || (name >= needed.first && name <= (needed.last ?? name)))
+  for (const name of [...names.filter(isTimelineHistory), ...neededSegments])
+    copyOne(wal, name, target, `pg_wal/${name}`)
   closeSync(wal.file)
   // After a crash, subscriptions may exist in the WAL only. A parent that never ran has its own parent's; its mark
   // records them.

@@ -46,7 +46,7 @@ export function openDirectory(path: string): Source {
  *
  * The tree may belong to a compromised server while root copies it. So every name is opened without following links and
  * relative to the open directory that holds it: only files of the tree are copied. Files that vanish meanwhile are
- * fine, torn pages too: the backup protocol repairs both.
+ * fine, torn pages too: recovery repairs both.
  */
 export async function copyTree(source: Source, target: CopyTarget, skip: (path: string) => boolean): Promise<void> {
   const pool = clonePool()
@@ -83,18 +83,19 @@ async function copyBelow(
   }
 }
 
-/** Copies one file of an open directory to a path in the target. */
-export function copyOne(source: Source, name: string, target: CopyTarget, path: string): void {
+/** Copies one file of an open directory to a path in the target. Returns whether it was there. */
+export function copyOne(source: Source, name: string, target: CopyTarget, path: string): boolean {
   const opened = openBelow(source, name)
-  if (!opened) return
+  if (!opened) return false
   try {
     const found = fstatSync(opened.file)
-    if (!found.isFile()) return
+    if (!found.isFile()) return false
     const copy = join(target.path, path)
     target.reflink &&= isCloned(opened, copy, target.owner)
     target.isCloning = target.reflink
     if (target.reflink) target.copied(found.size)
     else copyBytes(opened, copy, target)
+    return true
   } finally {
     closeSync(opened.file)
   }

@@ -46,7 +46,7 @@ export async function measureDataDirectory(pgdata: string): Promise<StoreSize> {
 }
 
 /**
- * The bytes of WAL that a copy made by the backup protocol needs to become consistent, to the segment. 0 for a data
+ * The bytes of WAL that a copy of a running server needs to become consistent, to the segment. 0 for a data
  * directory that needs no backup_label any more.
  */
 export async function measureReplay(pgdata: string): Promise<number> {

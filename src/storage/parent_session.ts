@@ -1,3 +1,4 @@
+import type pg from 'pg'
 import { messageOf } from '../errors.ts'
 
 /** How to reach a parent's server. */
@@ -16,4 +17,15 @@ const LOST = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOENT', '57P01', 
 export function isSessionLost(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   return LOST.has(code) || messageOf(error).startsWith('Connection terminated')
+}
+
+/** Writes to the WAL of a server, and returns the position behind it once all up to there is on disk. */
+export async function endOfWal(client: pg.Client): Promise<{ lsn: string; file: string; subscribed: boolean }> {
+  const { rows } = await client.query<{ lsn: string; file: string; subscribed: boolean }>(
+    `select lsn::text, pg_walfile_name(lsn) as file, exists (select from pg_subscription) as subscribed
+       from pg_logical_emit_message(true, 'neap', '') as lsn`,
+  )
+  const [end] = rows
+  if (!end) throw new Error('the server answered no row')
+  return end
 }

@@ -173,7 +173,8 @@ function testClones(kind: 'xfs' | 'btrfs'): void {
     const running = await cloneOf(restored, 'just-running')
     await settled(() => computes.stop(restored, next()))
     const stopped = await cloneOf(restored, 'just-stopped')
-    for (const clone of [running, stopped])
+    const ofUnstarted = await cloneOf(running, 'just-unstarted')
+    for (const clone of [running, stopped, ofUnstarted])
       deepEqual(await query((await local.start(clone, next())).address, COUNT), [{ count: 1000, sum: 500_500 }])
   })
 

@@ -17,10 +17,10 @@ import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
 import { ADMIN, ownSession } from '../postgres/own_session.ts'
 import { redoPosition, segmentNames, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
-import { SEGMENT_BYTES, segmentPosition, timelineOf } from '../postgres/wal.ts'
+import { segmentPosition, segmentStart, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
 import { listBases } from './base_place.ts'
-import { isSessionLost, type RunningParent } from './parent_session.ts'
+import { endOfWal, isSessionLost, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { findSpare } from './spare.ts'
@@ -127,7 +127,7 @@ const bytesToReplay = (home: string): number => walSince(home, redoPosition(join
 /** The bytes of a store's WAL in its `pg_wal` from a position on, to the segment; undefined when that is not there. */
 function walSince(home: string, position: number): number | undefined {
   const pgdata = join(home, 'pgdata')
-  const first = segmentNames(pgdata).find((name) => segmentPosition(name) === position - (position % SEGMENT_BYTES))
+  const first = segmentNames(pgdata).find((name) => segmentPosition(name) === segmentStart(position))
   return first === undefined ? undefined : writtenPosition(pgdata, first) - position
 }
 
@@ -156,14 +156,3 @@ const unlessLost = <T>(promise: Promise<T>): Promise<T | undefined> =>
     if (isSessionLost(error)) return undefined
     throw error
   })
-
-/** Writes to the WAL of a server, and returns the position behind it once all up to there is on disk. */
-async function endOfWal(client: pg.Client): Promise<{ lsn: string; file: string; subscribed: boolean }> {
-  const { rows } = await client.query<{ lsn: string; file: string; subscribed: boolean }>(
-    `select lsn::text, pg_walfile_name(lsn) as file, exists (select from pg_subscription) as subscribed
-       from pg_logical_emit_message(true, 'neap', '') as lsn`,
-  )
-  const [end] = rows
-  if (!end) throw new Error('the server answered no row')
-  return end
-}

@@ -87,8 +87,8 @@ export const readTimelineHistory = (home: string, timeline: string): Buffer | un
   readLive(home, `${timeline}.history`, (size) => size < 2 ** 20)
 
 /**
- * The history of a timeline where a store lacks it: a clone leaves it out. Postgres wants a file, and needs its content
- * only where WAL of an earlier timeline is replayed.
+ * The history of a timeline where a store lacks it, as clones of an earlier Neap do. Postgres wants a file, and needs
+ * its content only where WAL of an earlier timeline is replayed.
  */
 export const NO_EARLIER_TIMELINE = Buffer.from('# no WAL of an earlier timeline is needed\n')
 

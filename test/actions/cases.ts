@@ -13,6 +13,7 @@ import type { Operation } from '../../src/catalog/operation.ts'
 import { deleteProject, lockProject } from '../../src/catalog/project.ts'
 import { sql } from '../../src/catalog/sql.ts'
 import { readActivity } from '../../src/compute_admin/activity.ts'
+import type { AdminSession } from '../../src/compute_admin/session.ts'
 import { createBranch } from '../../src/operations/create_branch.ts'
 import { createTimeline } from '../../src/operations/create_timeline.ts'
 import { deleteTenant } from '../../src/operations/delete_tenant.ts'
@@ -81,6 +82,13 @@ const creation: Case = {
   },
 }
 
+/** Writes more WAL than a branch may have to replay here, and less than a copy takes without another checkpoint. */
+async function writeWal(session: AdminSession): Promise<void> {
+  await session.query('select pg_switch_wal()')
+  await session.query('checkpoint')
+  await session.query("select pg_logical_emit_message(false, 'test', repeat('x', 2 * 1024 * 1024))")
+}
+
 const branching = (parentRuns: boolean): Case => ({
   action: 'create_branch',
   about: `create_branch of ${parentRuns ? 'a running' : 'an idle'} parent`,
@@ -90,6 +98,7 @@ const branching = (parentRuns: boolean): Case => ({
     const parent = await world.home()
     await (parentRuns ? world.running(parent) : world.suspended(parent))
     const written = parentRuns ? await world.write(parent) : undefined
+    if (parentRuns) await world.atCompute(parent, writeWal)
     let branch: Branch
     return {
       async request(tx) {

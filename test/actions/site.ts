@@ -48,7 +48,7 @@ export async function openSite(): Promise<Site> {
     [SETTINGS.dataDir.env]: dataDir,
     [SETTINGS.runtimeDir.env]: runtimeDir,
     [SETTINGS.logLevel.env]: 'warn',
-    // Branches of running parents always replay.
+    // The least. Branches of parents with more WAL replay it while they are made.
     [SETTINGS.replayMb.env]: '1',
     NODE_COMPILE_CACHE: join(dir, 'cache'),
   }

@@ -16,6 +16,7 @@ import { basename, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { removeAbandoned } from '../../src/backup/abandoned.ts'
 import { findRepository } from '../../src/backup/repository.ts'
+import { superuser } from '../admin.ts'
 import { peer } from '../clients/peers.ts'
 import { query } from '../clients.ts'
 import { envOf, leaveNothing, type Neap, neapRun, newDataDir, startNeap } from '../neap.ts'
@@ -160,6 +161,10 @@ test('a directory that is not there is made by nobody, and backups go on once it
 
 test('no secret and no row is in the repository in clear, and a damaged file is found', async () => {
   await fill(main, 10)
+  const admin = await superuser(neap, main)
+  // Ends a segment: the history has a whole one.
+  await admin.query('select pg_switch_wal()')
+  await admin.end()
   const secret = readFileSync(join(neap.ready.data_dir, 'secret.key'))
   const files = globSync('**/*', { cwd: repository }).map((name) => join(repository, name))
   for (const file of files.filter((each) => statSync(each).isFile()))

@@ -50,6 +50,8 @@ export async function startS3(directory: string): Promise<S3> {
     '-s3.port.iceberg=0',
     '-s3.port.lance=0',
     '-master.volumeSizeLimitMB=64',
+    // It may give all but one of eight, which it makes by default, to files that are not in the bucket.
+    '-volume.max=100',
     '-metricsPort=0',
   ]
   const server: ChildProcess = spawn(
