@@ -7,7 +7,7 @@ import { noteRecovery, type Recovery, RECOVERY_SIGNAL } from '../storage/replay.
 import { NO_EARLIER_TIMELINE } from '../storage/wal_archive.ts'
 import { BackupError } from './pgbackrest.ts'
 import type { Repository } from './repository.ts'
-import { listBackups, stanzaOf, type StoredBackup } from './stanza.ts'
+import { listBackups, listWal, stanzaOf, type StoredBackup } from './stanza.ts'
 import { fetchWalEnd, type WalEnd, wholeSegment } from './wal_end.ts'
 
 /** A data directory as it was when the repository had its last WAL. */
@@ -52,7 +52,8 @@ export async function fetchStore(
   await repository.run(['restore', ...stanza, `--set=${backup.label}`, '--type=none'])
   if (backup.backup_label !== null) await writeFile(join(making, 'backup_label'), backup.backup_label, { mode: 0o600 })
   const beyond = backups.find(({ started_at }) => Date.parse(started_at) > atMs)
-  const place = { stanza, backup, end, making, upto: beyond && (lsnPosition(beyond.lsn) ?? undefined) }
+  const upto = beyond && (lsnPosition(beyond.lsn) ?? undefined)
+  const place = { store, stanza, backup, end, making, upto, isWhole: at === undefined }
   const target = at === undefined ? {} : { target: { timestamp: at } }
   const recovery = backup.recovery ?? { ...(await fetchWal(repository, place)), ...target }
   await writeFile(join(making, RECOVERY_SIGNAL), '', { mode: 0o600 })
@@ -68,6 +69,7 @@ const isLater = (end: WalEnd, backup: StoredBackup): boolean =>
   !backup.recovery && (lsnPosition(end.lsn) ?? 0) > (lsnPosition(backup.lsn) ?? 0)
 
 interface WalPlace {
+  readonly store: string
   readonly stanza: readonly string[]
   readonly backup: StoredBackup
   readonly end: WalEnd | undefined
@@ -75,32 +77,38 @@ interface WalPlace {
   readonly making: string
   /** All WAL that is needed begins before this position; undefined: all that there is. */
   readonly upto: number | undefined
+  /** All WAL that the repository has is needed: none may be behind a gap. */
+  readonly isWhole: boolean
 }
 
 /** Puts the WAL after a backup into its data directory. Errors: BackupError, GapError. */
 async function fetchWal(
   repository: Repository,
-  { stanza, backup, end, making, upto = Infinity }: WalPlace,
+  { store, stanza, backup, end, making, upto = Infinity, isWhole }: WalPlace,
 ): Promise<Recovery> {
   const wal = join(making, 'pg_wal')
   const timeline = timelineOf(backup.segment)
   const history = `${timeline}.history`
   if (parseInt(timeline, 16) > 1 && !(await fetchWalFile(repository, stanza, wal, history)))
     await writeFile(join(wal, history), NO_EARLIER_TIMELINE, { mode: 0o600 })
+  const stored = new Set((await listWal(repository, store)).map(({ segment }) => segment))
   let [last, isArchived] = [backup.segment, false]
-  for (let name = last; segmentPosition(name) < upto; name = nextSegment(name)) {
+  for (let name = last; segmentPosition(name) < upto && stored.has(name); name = nextSegment(name)) {
     if (!(await fetchWalFile(repository, stanza, wal, name))) break
     ;[last, isArchived] = [name, true]
   }
   const next = isArchived ? nextSegment(last) : last
+  const isBeyond = (name: string) => timelineOf(name) === timeline && segmentPosition(name) > segmentPosition(next)
+  // Replay would end at a gap without a word.
+  const gap = new GapError(`the repository has a gap in its WAL, after ${last}`)
+  if (isWhole && [...stored].some(isBeyond)) throw gap
   if (
     end &&
     isLater(end, backup) &&
     segmentPosition(next) < upto &&
     segmentPosition(end.segment) >= segmentPosition(next)
   ) {
-    // Replay would end at the gap without a word.
-    if (end.segment !== next) throw new GapError(`the repository has a gap in its WAL, after ${last}`)
+    if (end.segment !== next) throw gap
     await writeFile(join(wal, end.segment), wholeSegment(end.content), { mode: 0o600 })
     last = end.segment
   }
