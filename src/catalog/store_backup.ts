@@ -15,6 +15,7 @@ interface NewestBase {
 export interface DueStore {
   readonly id: string
   readonly branch_id: string
+  readonly project_id: string
   readonly number: number
   readonly due_at: string
   /** Its newest backup in this series, with the WAL after it that the repository has; null before the first. */
@@ -50,6 +51,8 @@ interface DueRule {
   readonly series: string
   /** The age at which a backup of a store that was written to is followed by another. */
   readonly hours: number
+  /** Projects whose stores are left out. */
+  readonly without: readonly string[]
   readonly limit: number
 }
 
@@ -57,7 +60,7 @@ interface DueRule {
 export function listDueStores(
   db: Db,
   work: BackupWork,
-  { hostId, series, hours, limit }: DueRule,
+  { hostId, series, hours, without, limit }: DueRule,
 ): Promise<DueStore[]> {
   // Of a store that has yet to start, or whose WAL has a gap, there is no WAL to write: its position is not known.
   const condition =
@@ -68,7 +71,7 @@ export function listDueStores(
                     and (k.lsn = '0/0' or k.pushed_lsn - k.lsn > ${LEAST_WAL_BYTES}::numeric))`
       : sql`s.backup_due_at <= clock_timestamp() and k.lsn <> '0/0'`
   return db.rows(sql`
-    select s.id, s.branch_id, s.number, coalesce(s.backup_due_at, s.created_at) as due_at,
+    select s.id, s.branch_id, b.project_id, s.number, coalesce(s.backup_due_at, s.created_at) as due_at,
            case when k.store_id is not null then jsonb_build_object(
              'segment', k.segment, 'first_segment', k.first_segment,
              'pushed_segment', k.pushed_segment, 'pushed_lsn', k.pushed_lsn::text) end as backup,
@@ -81,6 +84,7 @@ export function listDueStores(
       from store s join branch b on b.store_id = s.id
       left join store_backup k on k.store_id = s.id and k.series = ${series}
      where s.host_id = ${hostId} and ${IS_BACKED_UP} and ${condition}
+       and b.project_id <> all (${without}::text[])
      order by s.backup_due_at limit ${limit}`)
 }
 

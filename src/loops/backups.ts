@@ -34,7 +34,10 @@ import { notedRecovery } from '../storage/replay.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
 
 const EVERY_MS = 2_000
-/** Stores that are worked at beside each other. Backups have places of their own: each may take hours. */
+/**
+ * Stores that are worked at beside each other. Backups have places of their own: each may take hours. A project without
+ * a place does not wait for one of another's, up to twice as many in all.
+ */
 const PLACES: Readonly<Record<BackupWork, number>> = { backup: 2, wal: 4 }
 /** Between two comparisons of a store with a running compute. Commits are to be there within a minute. */
 const COMPARE_SECONDS = 15
@@ -47,7 +50,8 @@ const MAX_MARKS = 10_000
 
 export function startBackupLoop(context: WorkerContext): Loop {
   const { catalog, config, hostId, log } = context
-  const busy: Readonly<Record<BackupWork, Set<string>>> = { backup: new Set(), wal: new Set() }
+  /** The stores that are worked at, and the project of each. */
+  const busy: Readonly<Record<BackupWork, Map<string, string>>> = { backup: new Map(), wal: new Map() }
   /** Until when stores are left alone after a failure. */
   const retryAt = new Map<string, number>()
   /** The marks of the WAL that was written last: they tell whether there is more. */
@@ -55,20 +59,15 @@ export function startBackupLoop(context: WorkerContext): Loop {
   let repository: Repository | undefined
   let cleanAt = performance.now() + FIRST_CLEAN_MS
 
-  const works: Readonly<Record<BackupWork, (store: DueStore, into: Repository) => Promise<unknown>>> = {
-    backup: (store, into) => backUp(context, store, into),
-    wal: (store, into) => push(store, into),
-  }
-
   const warn = (error: unknown) => log.warn({ err: error }, 'could not look for branches to back up')
 
   async function perform(work: BackupWork, store: DueStore, into: Repository): Promise<void> {
-    busy[work].add(store.id)
+    busy[work].set(store.id, store.project_id)
     try {
       if (await context.storage.isPacked(store)) {
         await catalog.transaction((tx) => bringBack(tx, [store.branch_id]))
         retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
-      } else await works[work](store, into)
+      } else await (work === 'backup' ? backUp(context, store, into) : push(store, into))
     } catch (error) {
       log.warn({ err: error, store: store.id }, 'could not back up a branch')
       retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
@@ -101,13 +100,22 @@ export function startBackupLoop(context: WorkerContext): Loop {
   }
 
   async function begin(work: BackupWork, into: Repository): Promise<void> {
-    const [taken, now] = [busy[work], performance.now()]
+    const now = performance.now()
     for (const [key, until] of retryAt) if (until <= now) retryAt.delete(key)
-    const rule = { hostId, series: into.series, hours: config.backupHours }
-    const due = await listDueStores(catalog, work, { ...rule, limit: PLACES[work] + taken.size + retryAt.size })
-    for (const store of due) {
-      if (taken.size >= PLACES[work]) break
-      if (!taken.has(store.id) && !retryAt.has(`${work} ${store.id}`)) void perform(work, store, into)
+    await fill(work, into, PLACES[work], () => [])
+    await fill(work, into, 2 * PLACES[work], () => [...busy[work].values()])
+  }
+
+  /** Begins work at stores of other projects than `without` until so many places are taken. */
+  async function fill(work: BackupWork, into: Repository, places: number, without: () => string[]): Promise<void> {
+    const taken = busy[work]
+    if (taken.size >= places) return
+    const limit = places + taken.size + retryAt.size
+    const rule = { hostId, series: into.series, hours: config.backupHours, without: without(), limit }
+    for (const store of await listDueStores(catalog, work, rule)) {
+      if (taken.size >= places) return
+      if (taken.has(store.id) || retryAt.has(`${work} ${store.id}`) || without().includes(store.project_id)) continue
+      void perform(work, store, into)
     }
   }
 

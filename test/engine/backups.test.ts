@@ -16,7 +16,7 @@ after(() => catalogs.close())
 
 const SERIES = '0badcafe'
 const SEGMENT = '000000010000000000000001'
-const RULE = { hostId: HOST, series: SERIES, hours: 24, limit: 10 }
+const RULE = { hostId: HOST, series: SERIES, hours: 24, without: [], limit: 10 }
 
 test('a worker that was frozen in a push has the end of the WAL of a sleeping branch written again', () =>
   catalogs.with(async ({ catalog }) => {
