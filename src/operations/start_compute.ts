@@ -59,20 +59,22 @@ export const startCompute: Action<{ reason: StartReason }> = {
  * restart.
  */
 export async function startAndActivate(operation: Claimed, context: WorkerContext, tx: Db): Promise<StepOutcome> {
-  const branch = await branchOf(tx, operation)
-  const endpoint = await findEndpoint(tx, operation.endpoint_id ?? '')
+  const { catalog, hostId } = context
+  const endpointId = operation.endpoint_id ?? ''
+  // A client waits: all at the same time.
+  const [branch, endpoint, waited, decided] = await Promise.all([
+    branchOf(tx, operation),
+    findEndpoint(tx, endpointId),
+    takeRoom(catalog, endpointId, hostId),
+    decideOnWrites(catalog, endpointId),
+  ])
   if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')
   if (endpoint.branch_id !== branch.id)
     throw new OperationFailed('the endpoint was moved to another branch before it could start')
   if (endpoint.disabled) throw new OperationFailed('the endpoint is disabled; enable it first')
   if (isClosed(branch)) throw new OperationFailed('the data of the branch are not masked yet; anonymize it first')
   if (branch.current_state !== 'ready') throw new OperationFailed('the branch has no data; delete it and make it anew')
-  // A client waits: both at the same time.
-  const [waits, decided] = await Promise.all([
-    waitsForRoom(context, endpoint),
-    decideOnWrites(context.catalog, endpoint.id),
-  ])
-  if (waits) return waits
+  if (waited !== undefined) return waitForRoom(context, endpoint, waited)
   const store = await ownedRefOf(context, branch)
   // A catalog that is older than the disk does not know that they are archived.
   if (
@@ -109,13 +111,11 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   return done
 }
 
-/** Gives a compute room on this host. Returns undefined when it has room. */
-async function waitsForRoom(
-  { catalog, hostId }: WorkerContext,
-  { id, cu }: Endpoint,
-): Promise<StepOutcome | undefined> {
-  const waited = await takeRoom(catalog, id, hostId)
-  if (waited === undefined) return undefined
+/**
+ * Waits for room on this host.
+ * @param waited for how many seconds the start has waited already
+ */
+async function waitForRoom({ catalog, hostId }: WorkerContext, { cu }: Endpoint, waited: number): Promise<StepOutcome> {
   const capacity = await capacityOf(catalog, hostId)
   if (capacity !== undefined && cu > capacity)
     throw new OperationFailed(`its host has room for ${capacity} CU in all, and it needs ${cu}: choose a smaller size`)
