@@ -305,7 +305,7 @@ test('a branch with a gap in its WAL is named as lost, and the others are restor
   const alone = await restore(copy, { args: ['--branch', child.branch_id] })
   await leaveNothing(alone.dataDir)
   assert.equal(alone.code, 1, 'nothing of what was asked for is there')
-  assert.match(alone.stderr, /has a gap in its WAL/)
+  assert.match(alone.stdout, /has a gap in its WAL/)
 })
 
 test('a directory with other files is not restored to', async () => {
