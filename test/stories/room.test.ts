@@ -6,7 +6,7 @@ import { connect, query } from '../clients.ts'
 import { memoryLimit } from '../control_groups.ts'
 import { envOf, type Neap, neapRun, startNeap } from '../neap.ts'
 import { kill, until } from '../processes.ts'
-import { branchOff, computeIdOf, endpointOf, firstPlace, type Place, resize, suspend } from '../project.ts'
+import { branchOff, computeIdOf, endpointOf, firstPlace, type Place, resize, settled, suspend } from '../project.ts'
 
 /* The room of a host: what the sizes of its computes may sum up to. */
 
@@ -93,6 +93,8 @@ test('a start that never gets room fails, and says what to do', async () => {
 test('a compute that is to be larger than there is room gets what there is, says so, and later the rest', async () => {
   const [other, place] = [await asleep(1), await asleep(0.5)]
   for (const { uri } of [other, place]) await query(neap, uri, 'select 1')
+  // A client may be served before its endpoint is active; a compute that still starts is resized later.
+  for (const each of [other, place]) await settled(neap, each, 'active')
   await until('both have room', async () => (await host()).used_cu === 1.5)
   assert.deepEqual(size(await resized(place, 3)), [2, 3])
   assert.deepEqual(size(await endpointOf(neap, place)), [2, 3])
