@@ -1,7 +1,10 @@
 import { deepEqual, equal, notEqual, ok, rejects } from 'node:assert/strict'
 import {
+  closeSync,
   existsSync,
+  linkSync,
   mkdirSync,
+  openSync,
   readFileSync,
   readdirSync,
   rmSync,
@@ -9,6 +12,7 @@ import {
   symlinkSync,
   truncateSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -239,6 +243,36 @@ test('a copy that fails after the call has ended tells the next call why, and is
   await rejects(again(), /ENOTDIR/)
   await again()
   ok(existsSync(join(home(child), 'pgdata')))
+})
+
+test('what takes no room in a parent takes none in a copy of it', async () => {
+  const parent = await newBranch('sparse')
+  const pgdata = join(home(parent), 'pgdata')
+  const [content, end] = [Buffer.alloc(2 ** 20, 'x'), 2 ** 26]
+  const file = openSync(join(pgdata, 'base/sparse'), 'w')
+  // A block of data, and another one behind much that has none.
+  writeSync(file, content, 0, 4096, 2 ** 20 - 4096)
+  writeSync(file, content, 0, 100, end - 100)
+  closeSync(file)
+  const child = local.branch('sparse-child')
+  await settled(() => storage.clone(child, parent, next()))
+  const copy = join(home(child), 'pgdata/base/sparse')
+  equal(statSync(copy).size, end)
+  ok(statSync(copy).blocks * 512 < 2 ** 16)
+  ok(readFileSync(copy).equals(readFileSync(join(pgdata, 'base/sparse'))))
+
+  linkSync(join(pgdata, 'base/sparse'), join(pgdata, 'base/name'))
+  await rejects(
+    settled(() => storage.clone(local.branch('linked-child'), parent, next())),
+    /has a file with several names/,
+  )
+  rmSync(join(pgdata, 'base/name'))
+  const [segment = ''] = readdirSync(join(pgdata, 'pg_wal')).filter((name) => /^[0-9A-F]{24}$/.test(name))
+  truncateSync(join(pgdata, 'pg_wal', segment), 2 ** 40)
+  await rejects(
+    settled(() => storage.clone(local.branch('large-child'), parent, next())),
+    /pg_wal\/[0-9A-F]{24} has more than 16777216 bytes/,
+  )
 })
 
 test('a clone skips symbolic links and refuses tablespaces', async () => {

@@ -20,13 +20,13 @@ import { messageOf } from '../errors.ts'
 import {
   type Source,
   type CopyTarget,
-  copyOne,
   copyTree,
   makeDirectory,
   openBelow,
   openDirectory,
   openPath,
 } from './copy_tree.ts'
+import { copyHistory, copySegment } from './copy_wal.ts'
 import { readControlFile } from '../postgres/control_file.ts'
 import {
   isLeftOut,
@@ -101,9 +101,9 @@ async function copy({ home, from, owner, parent, replay }: CopyPlan, running: bo
   if (!isTaken) makeDirectory(making, owner)
   const source = openDirectory(join(from, 'pgdata'))
   const meter = meterCopy(home, () => bytesBelow(source, isLeftOut))
-  const target: CopyTarget = { path: making, owner, reflink: true, copied: meter.add }
   refuseTablespaces(source)
-  await requireCopyRoom(source, making, isLeftOut)
+  const room = await requireCopyRoom(source, making, isLeftOut)
+  const target: CopyTarget = { path: making, owner, reflink: true, copied: meter.add, room, linked: new Set() }
   let subscribed = false
   if (running && parent) subscribed = await (await import('./copy_running.ts')).copyRunning(source, target, parent)
   else if (!isTaken) subscribed = await copyAtRest(source, target, await inheritRecovery(from, home))
@@ -155,8 +155,8 @@ async function copyAtRest(source: Source, target: CopyTarget, recovers: boolean)
   const isBackup = recovers || existsSync(join(target.path, 'backup_label'))
   if (recovers) signalRecovery(target)
   const neededSegments = segments.filter((name) => isBackup || (name >= needed.first && name <= (needed.last ?? name)))
-  for (const name of [...names.filter(isTimelineHistory), ...neededSegments])
-    copyOne(wal, name, target, `pg_wal/${name}`)
+  for (const name of names.filter(isTimelineHistory)) copyHistory(wal, name, target)
+  for (const name of neededSegments) copySegment(wal, name, target)
   closeSync(wal.file)
   // After a crash, subscriptions may exist in the WAL only. A parent that never ran has its own parent's; its mark
   // records them.

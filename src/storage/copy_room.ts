@@ -8,18 +8,19 @@ import type { Source } from './copy_tree.ts'
 const SPARED_BYTES = 16 * 2 ** 20
 
 /**
- * Checks that a copy byte by byte has room, before it takes any.
+ * Checks that a copy byte by byte has room, before it takes any. Returns the bytes that it may have.
  * Errors: it has not; worded as the system's, since it is waited for in the same way.
  */
 export async function requireCopyRoom(
   source: Source,
   directory: string,
   skip: (path: string) => boolean,
-): Promise<void> {
+): Promise<number> {
   // On a full disk there is no room for the probe either.
-  if ((await cloneKindOf(directory).catch(() => 'copy')) === 'reflink') return
+  if ((await cloneKindOf(directory).catch(() => 'copy')) === 'reflink') return Infinity
   const { bsize, bavail } = await statfs(directory)
   const [needed, free] = [bytesBelow(source, skip) + SPARED_BYTES, bsize * bavail]
   if (needed > free)
     throw new Error(`no space left on device: the copy needs ${bytesText(needed)}, and ${bytesText(free)} are free`)
+  return free - SPARED_BYTES
 }

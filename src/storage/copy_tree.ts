@@ -1,22 +1,11 @@
-import {
-  closeSync,
-  constants,
-  copyFileSync,
-  fchownSync,
-  fstatSync,
-  lchownSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  readdirSync,
-  writeSync,
-} from 'node:fs'
+import { closeSync, constants, copyFileSync, fstatSync, lchownSync, mkdirSync, openSync, readdirSync } from 'node:fs'
 import { copyFile, lchown } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Owner } from '../host/layout.ts'
 import { type ClonePool, clonePool } from './clone_pool.ts'
+import { copyContent } from './copy_content.ts'
 
-const { O_RDONLY, O_WRONLY, O_CREAT, O_TRUNC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 /** An open file or directory. Names below it are resolved relative to it, never from the root. */
 export interface Source {
@@ -34,7 +23,21 @@ export interface CopyTarget {
   readonly copied: (bytes: number) => void
   /** Whether a clone has succeeded. */
   isCloning?: boolean
+  /** The bytes that a copy byte by byte may yet have. */
+  room: number
+  /** The inodes of copied files that have several names. */
+  readonly linked: Set<number>
 }
+
+/** Bounds of a file that is copied. */
+interface CopyBounds {
+  /** A larger file is refused. */
+  readonly most?: number
+  /** The length of pieces that are not written where they are zeros. */
+  readonly zeros?: number
+}
+
+const ZERO_BYTES = 2 ** 20
 
 export function openDirectory(path: string): Source {
   return { file: openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path }
@@ -83,18 +86,28 @@ async function copyBelow(
   }
 }
 
-/** Copies one file of an open directory to a path in the target. Returns whether it was there. */
-export function copyOne(source: Source, name: string, target: CopyTarget, path: string): boolean {
+/**
+ * Copies one file of an open directory to a path in the target. Returns whether it was there. Errors: it is too large,
+ * and those of copyContent.
+ */
+export function copyOne(
+  source: Source,
+  name: string,
+  target: CopyTarget,
+  path: string,
+  { most = Infinity, zeros = ZERO_BYTES }: CopyBounds = {},
+): boolean {
   const opened = openBelow(source, name)
   if (!opened) return false
   try {
     const found = fstatSync(opened.file)
     if (!found.isFile()) return false
+    if (found.size > most) throw new Error(`The parent's ${path} has more than ${most} bytes.`)
     const copy = join(target.path, path)
     target.reflink &&= isCloned(opened, copy, target.owner)
     target.isCloning = target.reflink
     if (target.reflink) target.copied(found.size)
-    else copyBytes(opened, copy, target)
+    else copyContent(opened, found, copy, target, zeros)
     return true
   } finally {
     closeSync(opened.file)
@@ -116,7 +129,7 @@ async function cloneOne(source: Source, name: string, target: CopyTarget, path: 
     // Files of one filesystem may differ, as those without copy-on-write on Btrfs.
     if (!UNCLONABLE.has(codeOf(error))) throw error
     target.reflink = target.isCloning = false
-    copyBytes(opened, join(target.path, path), target)
+    copyContent(opened, fstatSync(opened.file), join(target.path, path), target, ZERO_BYTES)
   } finally {
     closeSync(opened.file)
   }
@@ -133,23 +146,6 @@ function isCloned(source: Source, copy: string, owner: Owner | undefined): boole
   }
   if (owner) lchownSync(copy, owner.uid, owner.gid)
   return true
-}
-
-const BUFFER = Buffer.allocUnsafe(2 ** 20)
-
-// Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets attributes that are
-// set again here.
-function copyBytes(source: Source, copy: string, { owner, copied }: CopyTarget): void {
-  const file = openSync(copy, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600)
-  try {
-    if (owner) fchownSync(file, owner.uid, owner.gid)
-    for (let length; (length = readSync(source.file, BUFFER)) > 0;) {
-      for (let written = 0; written < length;) written += writeSync(file, BUFFER, written, length - written)
-      copied(length)
-    }
-  } finally {
-    closeSync(file)
-  }
 }
 
 export function makeDirectory(path: string, owner: Owner | undefined): void {
