@@ -1,7 +1,7 @@
 import { readSync } from 'node:fs'
 import { join } from 'node:path'
 import { readSmallFile } from './small_file.ts'
-import { lsnText } from './wal.ts'
+import { lsnText, segmentAt } from './wal.ts'
 
 /** The bytes of pg_control (pg_control.h, PG_CONTROL_FILE_SIZE). */
 const CONTROL_FILE_BYTES = 8192
@@ -64,7 +64,7 @@ function recoveryEndIn(control: Buffer): RecoveryEnd | undefined {
   return { redo: positionAt(control, AT.redo), position, timeline: timelineAt(control, AT.endTimeline) }
 }
 
-/** The last checkpoint of a server that runs, as its control file tells it. */
+/** The last checkpoint of a server, as its control file tells it. */
 export interface Checkpoint {
   readonly timeline: string
   readonly position: number
@@ -79,6 +79,15 @@ export const lastCheckpoint = (control: Buffer): Checkpoint => ({
   redo: positionAt(control, AT.redo),
   fullPageWrites: control.readUInt8(AT.fullPageWrites) === 1,
 })
+
+/** The WAL that a stopped data directory needs to start: its first and, after a clean shutdown, its last segment. */
+export function neededWal(control: Buffer): { readonly first: string; readonly last: string | undefined } {
+  const { timeline, redo, position } = lastCheckpoint(control)
+  // The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
+  const end = position + 512
+  const isShutDown = control.readUInt32LE(AT.state) === SHUT_DOWN
+  return { first: segmentAt(timeline, redo), last: isShutDown ? segmentAt(timeline, end) : undefined }
+}
 
 /**
  * The control file of a copy of a running server, from which recovery is to reach this position, as one from a standby

@@ -1,7 +1,6 @@
 /**
  * Rules about the files inside a Postgres data directory. Sources: the manual's "Database File Layout" and "Making a
- * Base Backup Using the Low Level API"; pg_control.h for the control file, whose first fields are the same in Postgres
- * 15 to 18.
+ * Base Backup Using the Low Level API".
  */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -19,28 +18,6 @@ export const LEFT_OUT_OF_CLONES = `${EMPTIED.source}|${LEFT_OUT.source}`
 /** Whether a path of a data directory is not copied into a clone. */
 export function isLeftOut(path: string): boolean {
   return EMPTIED.test(path) || LEFT_OUT.test(path)
-}
-
-const SHUT_DOWN = 1
-
-/** The WAL that a stopped data directory needs to start: its first and, after a clean shutdown, its last segment. */
-export function neededWal(control: Buffer, segmentBytes: number): { first: string; last: string | undefined } {
-  const state = control.readUInt32LE(16)
-  const checkpoint = control.readBigUInt64LE(32)
-  const redo = control.readBigUInt64LE(40)
-  const timeline = control.readUInt32LE(48)
-  const name = (lsn: bigint) => walFileName(timeline, lsn, BigInt(segmentBytes))
-  // The checkpoint record ends the WAL and is shorter than this. Later segments are old ones kept for recycling.
-  const end = checkpoint + 512n
-  return { first: name(redo), last: state === SHUT_DOWN ? name(end) : undefined }
-}
-
-function walFileName(timeline: number, lsn: bigint, segmentBytes: bigint): string {
-  const segment = lsn / segmentBytes
-  const perId = 2n ** 32n / segmentBytes
-  return [BigInt(timeline), segment / perId, segment % perId]
-    .map((part) => part.toString(16).toUpperCase().padStart(8, '0'))
-    .join('')
 }
 
 export function isWalSegment(name: string): boolean {

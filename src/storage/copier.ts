@@ -27,14 +27,8 @@ import {
   openPath,
 } from './copy_tree.ts'
 import { copyHistory, copySegment } from './copy_wal.ts'
-import { readControlFile } from '../postgres/control_file.ts'
-import {
-  isLeftOut,
-  isTimelineHistory,
-  isWalSegment,
-  mayHoldSubscriptions,
-  neededWal,
-} from '../postgres/data_directory.ts'
+import { neededWal, readControlFile } from '../postgres/control_file.ts'
+import { isLeftOut, isTimelineHistory, isWalSegment, mayHoldSubscriptions } from '../postgres/data_directory.ts'
 import { syncDirectory, syncFilesystem } from '../host/durable.ts'
 import { runEffectHere } from '../host/effect.ts'
 import type { Owner } from '../host/layout.ts'
@@ -146,9 +140,8 @@ async function copyAtRest(source: Source, target: CopyTarget, recovers: boolean)
   if (!wal) throw new Error(`${source.path} has no pg_wal`)
   const names = readdirSync(openPath(wal))
   const segments = names.filter(isWalSegment)
-  const segmentBytes = statSync(join(openPath(wal), segments[0] ?? '')).size
   const control = openSync(join(target.path, 'global/pg_control'), 'r')
-  const needed = neededWal(readControlFile(control), segmentBytes)
+  const needed = neededWal(readControlFile(control))
   closeSync(control)
   // A parent that was itself cloned from a running server and never started: its label names the start of its WAL, and
   // all of it is needed.
