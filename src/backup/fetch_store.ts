@@ -77,7 +77,7 @@ interface WalPlace {
   readonly making: string
   /** All WAL that is needed begins before this position; undefined: all that there is. */
   readonly upto: number | undefined
-  /** All WAL that the repository has is needed: none may be behind a gap. */
+  /** All WAL that the repository has is needed: no segment may be behind a gap. */
   readonly isWhole: boolean
 }
 

@@ -9,9 +9,9 @@ const ZEROS = Buffer.alloc(BUFFER.length)
 const BLOCK_BYTES = 4096
 
 /**
- * Copies a file byte by byte. Code in a compute may have made it, and what takes no room in the parent takes none in
- * the copy: a part without blocks has none there, and a second name of a file is refused. It is copied to its present
- * end, since it may grow for ever; what follows there is in the WAL.
+ * Copies a file byte by byte. Code in a compute may have made it: parts of it without blocks have no blocks in the copy
+ * either, and a second name of a file is refused. It is copied to its present end, since it may grow for ever; the WAL
+ * has the rest.
  * @param zeros the length of pieces that are not written where they are zeros
  * Errors: the copy has more bytes than it has room.
  */
