@@ -119,7 +119,7 @@ export interface Computes {
    */
   lastWords(store: StoreRef, compute: { readonly id: string; readonly startedAt: Date }): Promise<string>
   /** Whether a server has a store, by the kernel's lock: also one that `find` does not know. */
-  isTaken(store: StoreRef): Promise<boolean>
+  isTaken(store: Pick<StoreRef, 'id'>): Promise<boolean>
   /**
    * The ids of all stores on which a compute may run, by one look at the machine; only `isTaken` is certain. Stores
    * whose files are being copied or measured are among them.

@@ -352,6 +352,8 @@ sub stop {
     if (length $sockets) { unlink files_in($sockets); rmdir $sockets }
     leave('done');
   }
+  # A copy into a store that is to be stopped belongs to an operation that has failed, or begins anew.
+  end_copies("$home/copier");
   urge_to_stop($home, @seconds);
   leave('held');
 }

@@ -1,4 +1,4 @@
-/** Postgres refuses the settings that it was given: the same start will fail again. */
+/** Postgres refuses the settings that it was given, or has no data: the same start will fail again. */
 export class ConfigurationError extends Error {
   override readonly name: string = 'ConfigurationError'
 }

@@ -10,6 +10,7 @@ import { BackupError } from '../backup/pgbackrest.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
 import { type PushedWal, pushWal } from '../backup/push_wal.ts'
 import { voidBackup, takeBackup } from '../backup/stanza.ts'
+import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { insertBase, nextBase } from '../catalog/history.ts'
 import { listUnknownStores } from '../catalog/store.ts'
 import {
@@ -29,6 +30,7 @@ import { messageOf } from '../errors.ts'
 import { homeOf, layoutOf } from '../host/layout.ts'
 import { lsnText, segmentAt } from '../postgres/wal.ts'
 import { bringBack } from '../operations/request.ts'
+import { requestStart } from '../operations/start_compute.ts'
 import { baseOf } from '../storage/base_place.ts'
 import { notedRecovery } from '../storage/replay.ts'
 import { type Loop, startPeriodic } from './periodic.ts'
@@ -42,6 +44,8 @@ const PLACES: Readonly<Record<BackupWork, number>> = { backup: 2, wal: 4 }
 /** Between two comparisons of a store with a running compute. Commits are to be there within a minute. */
 const COMPARE_SECONDS = 15
 const RETRY_MS = 15_000
+/** Between two looks at a base that is being made, or a compute that starts. Other stores are due before. */
+const LOOK_MS = 5_000
 /** Between two removals of the backups of branches that are gone, and before the first. */
 const CLEAN_MS = 86_400_000
 const FIRST_CLEAN_MS = 3_600_000
@@ -67,7 +71,9 @@ export function startBackupLoop(context: WorkerContext): Loop {
       if (await context.storage.isPacked(store)) {
         await catalog.transaction((tx) => bringBack(tx, [store.branch_id]))
         retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
-      } else await (work === 'backup' ? backUp(context, store, into) : push(store, into))
+      } else if (work === 'wal') await push(store, into)
+      else if ((await backUp(context, store, into)) === 'pending')
+        retryAt.set(`${work} ${store.id}`, performance.now() + LOOK_MS)
     } catch (error) {
       log.warn({ err: error, store: store.id }, 'could not back up a branch')
       retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
@@ -153,11 +159,12 @@ async function clean({ catalog, log }: WorkerContext, repository: Repository): P
   }
 }
 
-/** Makes a backup of a store, or goes on with its base: call again. */
-async function backUp(context: WorkerContext, store: DueStore, repository: Repository): Promise<void> {
+/** Makes a backup of a store, or goes on with its base. `pending`: call again. */
+async function backUp(context: WorkerContext, store: DueStore, repository: Repository): Promise<'pending' | undefined> {
   if (!(await context.storage.isToReplay(store))) return makeBackup(context, store, repository)
   if (store.backup !== null || (await backUpUnstarted(context, store, repository)))
     await awaitStart(context.catalog, store)
+  return undefined
 }
 
 /**
@@ -193,12 +200,16 @@ async function backUpUnstarted(
   return true
 }
 
-async function makeBackup(context: WorkerContext, store: DueStore, repository: Repository): Promise<void> {
+async function makeBackup(
+  context: WorkerContext,
+  store: DueStore,
+  repository: Repository,
+): Promise<'pending' | undefined> {
   const { catalog, config, log } = context
   // A base is a copy: none is made for a repository that is away.
   await repository.list('backup')
   const base = store.base ?? (await makeBase(context, store))
-  if (base === 'pending' || !base) return
+  if (base === 'pending' || !base) return base ?? undefined
   const { number, ...facts } = base
   const pgdata = join(baseOf(homeOf(layoutOf(config), store.id), number), 'pgdata')
   const backup = await takeBackup(repository, store.id, { pgdata, ...facts })
@@ -209,13 +220,21 @@ async function makeBackup(context: WorkerContext, store: DueStore, repository: R
   }
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })
   log.info({ store: store.id, ...backup }, 'backed up a branch')
+  return undefined
 }
 
-/** Makes a base; undefined when the store is gone. */
-async function makeBase(
-  { catalog, storage }: WorkerContext,
-  store: DueStore,
-): Promise<DueStore['base'] | 'pending' | undefined> {
+/**
+ * Makes a base; undefined when the store is gone. One whose server has crashed, and which no client has woken since, is
+ * started once: only Postgres tells where its WAL ends.
+ */
+async function makeBase(context: WorkerContext, store: DueStore): Promise<DueStore['base'] | 'pending' | undefined> {
+  const { catalog, storage } = context
+  if ((await storage.hasCrashed(store)) && !(await context.computes.isTaken(store))) {
+    const endpoint = await findBranchEndpoint(catalog, store.branch_id)
+    if (!endpoint) throw new BackupError('The branch has crashed and has no compute that recovers it: make one for it.')
+    await requestStart(catalog, endpoint, endpoint.compute_id ?? undefined)
+    return 'pending'
+  }
   const next = await nextBase(catalog, store.id)
   if (!next) return undefined
   const made = await storage.makeBase(store, next)

@@ -47,6 +47,12 @@ export async function shutdownCheckpoint(
   return { position: positionAt(control, AT.checkpoint), timeline: timelineAt(control, AT.timeline) }
 }
 
+/** Whether the last server of a data directory runs, or has ended otherwise than by a stop. Errors: the system's. */
+export async function isInProduction(pgdata: string): Promise<boolean> {
+  const state = (await controlBytes(pgdata)).readUInt32LE(AT.state)
+  return state !== SHUT_DOWN && !IN_RECOVERY.has(state)
+}
+
 /** Where a recovery begins and ends, in bytes, and its timeline as it begins a segment's name. */
 export interface RecoveryEnd {
   readonly redo: number

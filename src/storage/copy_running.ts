@@ -19,6 +19,8 @@ const MAX_READS = 1_000
  * ends. With more, the parent ends a segment and makes a checkpoint, which serves all copies that follow.
  */
 const MAX_WAL_BYTES = 4 * 2 ** 20
+/** Limit for each statement. The longest is a checkpoint, which code in a compute may freeze: others wait for the place. */
+const STATEMENT_MS = 180_000
 
 /**
  * Copies the data directory of a running server in the order of clone.pl: its control file first, then all other files,
@@ -27,7 +29,14 @@ const MAX_WAL_BYTES = 4 * 2 ** 20
  */
 export async function copyRunning(source: Source, target: CopyTarget, parent: RunningParent): Promise<boolean> {
   const { socketDir: host, passwords } = parent
-  const session = await ownSession({ host, port: SERVER_PORT, user: ADMIN, passwords, name: 'neap: branch' })
+  const session = await ownSession({
+    host,
+    port: SERVER_PORT,
+    user: ADMIN,
+    passwords,
+    name: 'neap: branch',
+    timeoutMs: STATEMENT_MS,
+  })
   try {
     const control = await retainedControl(session, source)
     await copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)

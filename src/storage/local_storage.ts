@@ -16,7 +16,7 @@ import { baseOf } from './base_place.ts'
 import { fillDataDirectory } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { copyProgressText, readCopyProgress } from './copy_progress.ts'
-import { checkpointPosition, shutdownPosition } from '../postgres/control_file.ts'
+import { checkpointPosition, isInProduction, shutdownPosition } from '../postgres/control_file.ts'
 import { measureDataDirectory, measureReplay } from './measure.ts'
 import { isPacked, packStore, unpackStore } from './pack.ts'
 import { tendImage } from './image/tend.ts'
@@ -104,6 +104,11 @@ export function localStorage(options: HostOptions): Storage {
     measureSpace: (projects) => measureSpace(layout, isCopied, projects, MEASURING_SHARE),
     tendImage: (most) => tendImage(layout.dataDir, most),
     walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
+    hasCrashed: async ({ id }) => {
+      const pgdata = join(homeOf(layout, id), 'pgdata')
+      // A clone of a running parent by an earlier Neap has a label instead.
+      return !existsSync(join(pgdata, 'backup_label')) && (await isInProduction(pgdata))
+    },
     shutdownPosition: ({ id }) => shutdownPosition(join(homeOf(layout, id), 'pgdata')),
     replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
     isToReplay: async ({ id }) => notedRecovery(homeOf(layout, id)) !== undefined,

@@ -99,6 +99,8 @@ export interface Storage {
   walPosition(store: Pick<StoreRef, 'id'>): Promise<string>
   /** Up to where the WAL of a store goes that was shut down cleanly; undefined for others. Errors: the system's. */
   shutdownPosition(store: Pick<StoreRef, 'id'>): Promise<string | undefined>
+  /** Whether the last server of a store runs, or did not end cleanly. Errors: the system's. */
+  hasCrashed(store: Pick<StoreRef, 'id'>): Promise<boolean>
   /** The bytes of WAL that a clone of a running parent replays at its first start; 0 after it, and of other stores. */
   replayBytes(store: Pick<StoreRef, 'id'>): Promise<number>
   /** Whether the first start of a store, which `restore` has made, has yet to replay WAL. */

@@ -114,3 +114,21 @@ test('copies that stand still delay neither other projects nor their own', async
     thaw()
   }
 })
+
+test('a branch whose copy stands still is deleted', async () => {
+  const place = await newProject(neap)
+  await query(neap, place.uri, 'select 1')
+  const thaw = await freezeCheckpointer(neap, place)
+  try {
+    const params = { project_id: place.project_id }
+    const body = { branch: { parent_id: place.branch_id } }
+    const { branch } = await neap.call('POST /projects/:project_id/branches', { params, body })
+    await awaitCopies(neap, place, 1)
+    const path = `/projects/${place.project_id}/branches/${branch.id}?hard_delete=true`
+    const { status, body: deleted } = await send(neap, 'DELETE', path)
+    assert.equal(status, 200)
+    await neap.ended(deleted['operations'] as { id: string; project_id: string }[])
+  } finally {
+    thaw()
+  }
+})

@@ -4,6 +4,7 @@ import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { installBinaries } from '../../host/binaries.ts'
 import { cloneKindOf } from '../../host/clone_kind.ts'
+import { ConfigurationError } from '../../host/failures.ts'
 import type { Fence, Progress } from '../../host/fence.ts'
 import { homeOf, type Layout, layoutOf, logDirOf, ownerOf, SERVER_PORT, socketDirOf } from '../../host/layout.ts'
 import { lastWordsIn } from '../../host/logs.ts'
@@ -93,7 +94,9 @@ export function localComputes(options: ComputeOptions): Computes {
     const plan = await planOf(store, spec, fence)
     const { secrets } = options
     if (!existsSync(join(plan.home, 'pgdata')))
-      throw new Error(`The data of this branch (store ${store.id}) is not in the data directory of this host.`)
+      throw new ConfigurationError(
+        `The data of this branch (store ${store.id}) is not in the data directory of this host.`,
+      )
     if ((await prepareStore(plan, store.id, secrets)) === 'pending') return 'pending'
     if (spec.serves) dropOldBlockList(plan.home)
     const server = await startServer(plan)
