@@ -1,6 +1,6 @@
 import { Refusal } from './refusal.ts'
 
-/** Limits of bytes in memory for incomplete or unforwarded requests and messages: per endpoint, and in total. */
+/** Limits of bytes in memory for requests, messages and answers that are not forwarded: per endpoint, and in total. */
 const MAX_BYTES_PER_ENDPOINT = 128 * 2 ** 20
 const MAX_BYTES = 256 * 2 ** 20
 
@@ -16,6 +16,8 @@ export interface MemoryLimit {
 export interface MemoryReservation {
   /** Counts more bytes. Errors: Refusal (the endpoint uses too much). */
   add(bytes: number): void
+  /** Counts an answer, whose statements have been executed. The oldest requests of the endpoint make room for it. */
+  keep(bytes: number): void
   release(): void
 }
 
@@ -46,9 +48,13 @@ export function createMemoryLimit(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max =
   function dropOne(): void {
     let largest: [string, Endpoint] | undefined
     for (const each of endpoints) if (each[1].bytes > (largest?.[1].bytes ?? 0)) largest = each
-    const [oldest] = largest?.[1].all ?? []
-    if (!largest || !oldest) return
-    release(largest[0], oldest)
+    if (largest) dropOldest(...largest)
+  }
+
+  function dropOldest(endpointId: string, { all }: Endpoint): void {
+    const [oldest] = all
+    if (!oldest) return
+    release(endpointId, oldest)
     oldest.drop()
   }
 
@@ -58,14 +64,24 @@ export function createMemoryLimit(maxPerEndpoint = MAX_BYTES_PER_ENDPOINT, max =
       const endpoint = endpoints.get(endpointId) ?? { bytes: 0, all: new Set() }
       endpoints.set(endpointId, endpoint)
       endpoint.all.add(counted)
+      const count = (bytes: number): void => {
+        counted.bytes += bytes
+        endpoint.bytes += bytes
+        total += bytes
+        while (total > max) dropOne()
+      }
       return {
         add(bytes) {
           if (!endpoint.all.has(counted)) return
           if (endpoint.bytes + bytes > maxPerEndpoint) throw tooMuchMemory()
-          counted.bytes += bytes
-          endpoint.bytes += bytes
-          total += bytes
-          while (total > max) dropOne()
+          count(bytes)
+        },
+        keep(bytes) {
+          if (!endpoint.all.delete(counted)) return
+          // The newest from now on.
+          endpoint.all.add(counted)
+          while (endpoint.bytes + bytes > maxPerEndpoint && endpoint.all.size > 1) dropOldest(endpointId, endpoint)
+          count(bytes)
         },
         release: () => release(endpointId, counted),
       }

@@ -4,7 +4,7 @@ import type { ClientAddresses } from '../accept/client_addresses.ts'
 import { ClientGone } from '../wire/errors.ts'
 import type { BodyParser } from './body_parser.ts'
 import { type HttpLogin, parseConnectionString } from './connection_string.ts'
-import { type MemoryLimit, tooMuchMemory } from './memory_limit.ts'
+import { type MemoryLimit, type MemoryReservation, tooMuchMemory } from './memory_limit.ts'
 import { PostgresError, Refusal, refusalBody } from './refusal.ts'
 import { readBody, type SqlRequest } from './request.ts'
 import type { SharedSessions } from './shared_sessions.ts'
@@ -38,15 +38,18 @@ export async function answerSql(
 ): Promise<void> {
   const over = new AbortController()
   response.once('close', () => over.abort(new ClientGone('gone before it was answered')))
-  let body: Buffer | undefined
+  let taken: { readonly body: Buffer; readonly reservation: MemoryReservation } | undefined
   try {
     const client = { ...loginOf(context, request), address: context.clientAddresses.ofRequest(request) }
     const answered = await context.sessions.use(client, over.signal, async (session, endpointId) => {
       onLoggedIn()
-      body ??= await readCountedBody(context, endpointId, request, response, over)
-      const asked = await context.parser.parse(endpointId, request.headers, body, over.signal)
+      taken ??= await readCountedBody(context, endpointId, request, response, over)
+      const asked = await context.parser.parse(endpointId, request.headers, taken.body, over.signal)
       return answerOf(asked, await session.run(framed(asked)))
     })
+    taken?.reservation.keep(Buffer.byteLength(answered))
+    over.signal.throwIfAborted()
+    over.signal.addEventListener('abort', () => response.destroy())
     send(response, 200, answered)
   } catch (thrown) {
     const error: unknown = over.signal.aborted ? over.signal.reason : thrown
@@ -56,20 +59,20 @@ export async function answerSql(
 }
 
 /**
- * Reads the body. Its bytes count as used memory until the response is sent, or until they must be released: then the
- * request fails.
+ * Reads the body. Its bytes, and those of the answer, count as used memory until the response is sent, or until they
+ * must be released: then the request fails.
  */
-function readCountedBody(
+async function readCountedBody(
   { memoryLimit }: SqlContext,
   endpointId: string,
   request: IncomingMessage,
   response: ServerResponse,
   over: AbortController,
-): Promise<Buffer> {
+): Promise<{ body: Buffer; reservation: MemoryReservation }> {
   const reservation = memoryLimit.reserve(endpointId, () => over.abort(tooMuchMemory()))
   response.once('close', () => reservation.release())
   if (response.destroyed) reservation.release()
-  return readBody(request, reservation, over.signal)
+  return { body: await readBody(request, reservation, over.signal), reservation }
 }
 
 /** Errors: Refusal. */
