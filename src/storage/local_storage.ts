@@ -103,14 +103,7 @@ export function localStorage(options: HostOptions): Storage {
     measure: ({ id }) => measureDataDirectory(join(homeOf(layout, id), 'pgdata')),
     measureSpace: (projects) => measureSpace(layout, isCopied, projects, MEASURING_SHARE),
     tendImage: (most) => tendImage(layout.dataDir, most),
-    walPosition: ({ id }) => checkpointPosition(join(homeOf(layout, id), 'pgdata')),
-    hasCrashed: async ({ id }) => {
-      const pgdata = join(homeOf(layout, id), 'pgdata')
-      // A clone of a running parent by an earlier Neap has a label instead.
-      return !existsSync(join(pgdata, 'backup_label')) && (await isInProduction(pgdata))
-    },
-    shutdownPosition: ({ id }) => shutdownPosition(join(homeOf(layout, id), 'pgdata')),
-    replayBytes: ({ id }) => measureReplay(join(homeOf(layout, id), 'pgdata')),
+    ...stateCalls((id) => join(homeOf(layout, id), 'pgdata')),
     isToReplay: async ({ id }) => notedRecovery(homeOf(layout, id)) !== undefined,
     ...historyCalls((id) => homeOf(layout, id)),
     templateSegment: async (version) => (await readCheckpoint(join(templateOf(version), 'pgdata'))).segment,
@@ -147,6 +140,17 @@ async function waitFilled(home: string): Promise<void> {
   const clone = cloneEnd(home)
   await (clone ? withTimeout(clone, FILL_SECONDS * 1000, undefined) : waitStopped(home, FILL_SECONDS))
 }
+
+/** What the control file of a data directory tells. */
+const stateCalls = (
+  pgdata: (id: string) => string,
+): Pick<Storage, 'walPosition' | 'shutdownPosition' | 'hasCrashed' | 'replayBytes'> => ({
+  walPosition: ({ id }) => checkpointPosition(pgdata(id)),
+  shutdownPosition: ({ id }) => shutdownPosition(pgdata(id)),
+  // A clone of a running parent by an earlier Neap has a label instead.
+  hasCrashed: async ({ id }) => !existsSync(join(pgdata(id), 'backup_label')) && isInProduction(pgdata(id)),
+  replayBytes: ({ id }) => measureReplay(pgdata(id)),
+})
 
 const historyCalls = (home: (id: string) => string): Pick<Storage, 'archiveWal' | 'removeHistory'> => ({
   archiveWal: ({ id }, from) => archiveWal(home(id), from),

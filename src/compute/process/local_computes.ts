@@ -93,10 +93,6 @@ export function localComputes(options: ComputeOptions): Computes {
   async function start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
     const plan = await planOf(store, spec, fence)
     const { secrets } = options
-    if (!existsSync(join(plan.home, 'pgdata')))
-      throw new ConfigurationError(
-        `The data of this branch (store ${store.id}) is not in the data directory of this host.`,
-      )
     if ((await prepareStore(plan, store.id, secrets)) === 'pending') return 'pending'
     if (spec.serves) dropOldBlockList(plan.home)
     const server = await startServer(plan)
@@ -151,8 +147,13 @@ const abilitiesOf = (bin: string, spec: ComputeSpec) => ({
   recyclesWal: spec.serves,
 })
 
-/** Prepares a store for its first start, before any client can reach it. */
+/**
+ * Prepares a store for its first start, before any client can reach it. Errors: ConfigurationError (it has no data), and
+ * those of a recovery.
+ */
 async function prepareStore(plan: ServerPlan, id: string, secrets: HostOptions['secrets']): Promise<Progress> {
+  if (!existsSync(join(plan.home, 'pgdata')))
+    throw new ConfigurationError(`The data of this branch (store ${id}) is not in the data directory of this host.`)
   if ((await recoverStore(plan, id, secrets)) === 'pending') return 'pending'
   if ((await replaceUnknownPassword(plan, id, secrets, { keepsWal: true })) === 'pending') return 'pending'
   return isMarkedSubscribed(plan.home) ? disableSubscriptions(plan, secrets.adminOf(passwordNote(plan.home))) : 'done'
