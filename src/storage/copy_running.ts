@@ -19,7 +19,7 @@ const MAX_READS = 1_000
  * ends. With more, the parent ends a segment and makes a checkpoint, which serves all copies that follow.
  */
 const MAX_WAL_BYTES = 4 * 2 ** 20
-/** Limit for each statement. The longest is a checkpoint, which code in a compute may freeze: others wait for the place. */
+/** Limit for each statement. The longest is a checkpoint, which code in a compute may freeze while others wait. */
 const STATEMENT_MS = 180_000
 
 /**

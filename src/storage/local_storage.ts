@@ -141,7 +141,7 @@ async function waitFilled(home: string): Promise<void> {
   await (clone ? withTimeout(clone, FILL_SECONDS * 1000, undefined) : waitStopped(home, FILL_SECONDS))
 }
 
-/** What the control file of a data directory tells. */
+/** Readings of the control file of a data directory. */
 const stateCalls = (
   pgdata: (id: string) => string,
 ): Pick<Storage, 'walPosition' | 'shutdownPosition' | 'hasCrashed' | 'replayBytes'> => ({

@@ -148,8 +148,8 @@ const abilitiesOf = (bin: string, spec: ComputeSpec) => ({
 })
 
 /**
- * Prepares a store for its first start, before any client can reach it. Errors: ConfigurationError (it has no data), and
- * those of a recovery.
+ * Prepares a store for its first start, before any client can reach it. Errors: ConfigurationError (it has no data),
+ * and those of a recovery.
  */
 async function prepareStore(plan: ServerPlan, id: string, secrets: HostOptions['secrets']): Promise<Progress> {
   if (!existsSync(join(plan.home, 'pgdata')))

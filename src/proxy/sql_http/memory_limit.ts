@@ -16,7 +16,7 @@ export interface MemoryLimit {
 export interface MemoryReservation {
   /** Counts more bytes. Errors: Refusal (the endpoint uses too much). */
   add(bytes: number): void
-  /** Counts an answer, whose statements have been executed. The oldest requests of the endpoint make room for it. */
+  /** Counts an answer to executed statements. The oldest requests of the endpoint make room for it. */
   keep(bytes: number): void
   release(): void
 }
