@@ -46,7 +46,8 @@ export async function fetchStore(
   const fetched = { backup, until: at !== undefined && until !== null && Date.parse(until) > atMs ? at : until }
   if (existsSync(join(home, 'pgdata'))) return fetched
   const making = join(home, 'pgdata.making')
-  await rm(making, { recursive: true, force: true })
+  // The pgBackRest of a killed restore may be ending.
+  await rm(making, { recursive: true, force: true, maxRetries: 5 })
   await mkdir(making, { recursive: true, mode: 0o700 })
   const stanza = [`--stanza=${stanzaOf(repository, store)}`, `--pg1-path=${making}`]
   await repository.run(['restore', ...stanza, `--set=${backup.label}`, '--type=none'])

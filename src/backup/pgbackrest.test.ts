@@ -1,5 +1,10 @@
 import { equal } from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { kill, until } from '../../test/processes.ts'
 import { reasonIn } from './pgbackrest.ts'
 
 test('an error is said with the lines that go on with it, and without hints', () => {
@@ -17,4 +22,22 @@ test('an error is said with the lines that go on with it, and without hints', ()
       '[28] No space left on device; raised from remote: unable to load info file',
   )
   equal(reasonIn('WARN: something\n'), '')
+})
+
+const skip = process.platform !== 'linux' && 'the kernel tells no process of the end of its parent'
+
+test('pgBackRest ends when its caller is killed', { skip }, async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'neap-pgbackrest-'))
+  try {
+    const [program, noted] = [join(directory, 'pgbackrest'), join(directory, 'pid')]
+    writeFileSync(program, `#!/bin/sh\necho $$ > ${noted}\nexec sleep 600\n`, { mode: 0o755 })
+    const call = `import { pgBackRest } from ${JSON.stringify(import.meta.resolve('./pgbackrest.ts'))}
+      await pgBackRest(${JSON.stringify(program)}, '/dev/null')(['info'])`
+    const caller = spawn(process.execPath, ['--input-type=module', '-e', call], { stdio: 'inherit' })
+    const pid = await until('it runs', () => existsSync(noted) && Number(readFileSync(noted, 'utf8')))
+    await kill(caller.pid)
+    await until('it has ended', () => !existsSync(`/proc/${pid}`))
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
 })

@@ -37,12 +37,22 @@ export const pgBackRest =
   (args, options) =>
     runProgram(program, [`--config=${config}`, ...args], options)
 
+/**
+ * Has pgBackRest end with its caller, where the system can (setpriv(1), of util-linux): a restore that is repeated after
+ * a kill would have two that write to one directory.
+ */
+const ENDS_WITH_CALLER = 'command -v setpriv >/dev/null && exec setpriv --pdeathsig TERM -- "$@"; exec "$@"'
+
 async function runProgram(
   program: string,
   args: readonly string[],
   { input, codes = [0], signal }: RunOptions = {},
 ): Promise<Ran> {
-  const child = spawnGivingWay(program, args, { env: BARE_ENVIRONMENT, stdio: 'pipe', signal })
+  const child = spawnGivingWay('sh', ['-c', ENDS_WITH_CALLER, 'sh', program, ...args], {
+    env: BARE_ENVIRONMENT,
+    stdio: 'pipe',
+    signal,
+  })
   const ended: Promise<unknown[]> = once(child, 'close')
   // It may end without reading its input.
   child.stdin.on('error', () => {})

@@ -18,6 +18,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import pg from 'pg'
 import type { ComputeAddress } from '../compute/compute.ts'
+import { ConfigurationError } from '../host/failures.ts'
 import type { StoreRef } from './storage.ts'
 import {
   PG_VERSION,
@@ -273,6 +274,12 @@ test('what takes no room in a parent takes none in a copy of it', async () => {
     settled(() => storage.clone(local.branch('large-child'), parent, next())),
     /pg_wal\/[0-9A-F]{24} has more than 16777216 bytes/,
   )
+})
+
+test('a clone of a parent whose data are not there fails for good', async () => {
+  const parent = await newBranch('absent')
+  rmSync(join(home(parent), 'pgdata'), { recursive: true })
+  await rejects(storage.clone(local.branch('absent-child'), parent, next()), ConfigurationError)
 })
 
 test('a clone skips symbolic links and refuses tablespaces', async () => {

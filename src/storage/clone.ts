@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CloneKind } from '../host/clone_kind.ts'
+import { ConfigurationError } from '../host/failures.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import type { CopyPlan } from './copier.ts'
 import { programBeside, runDetached, throwNoted } from './detached.ts'
@@ -24,9 +25,12 @@ export interface FillOptions {
  * Fills a store's data directory by starting a copier, or joins a running one. Returns `pending` after half a second,
  * or when the copier was killed and the next call is to start another.
  * @param options.removed a file that exists once the store was removed
- * @throws FencedError when a newer attempt acted on this store
+ * @throws FencedError when a newer attempt acted on this store; ConfigurationError when the data to copy are not there
  */
 export async function fillDataDirectory(plan: CopyPlan, options: FillOptions): Promise<Progress> {
+  const isThere = (home: string) => existsSync(join(home, 'pgdata'))
+  if (existsSync(plan.from) && !isThere(plan.from) && !isThere(plan.home))
+    throw new ConfigurationError('The data to copy are not in the data directory of this host.')
   if (!plan.replay && (await options.cloneKind()) === 'reflink' && process.platform === 'linux')
     return cloneDataDirectory(plan, options)
   const { removed, logFile, cacheDir, fence } = options
