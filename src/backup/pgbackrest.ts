@@ -38,8 +38,8 @@ export const pgBackRest =
     runProgram(program, [`--config=${config}`, ...args], options)
 
 /**
- * Has pgBackRest end with its caller, where the system can (setpriv(1), of util-linux): a restore that is repeated after
- * a kill would have two that write to one directory.
+ * Has pgBackRest end with its caller, where the system can (setpriv(1), of util-linux): a restore that is repeated
+ * after a kill would have two that write to one directory.
  */
 const ENDS_WITH_CALLER = 'command -v setpriv >/dev/null && exec setpriv --pdeathsig TERM -- "$@"; exec "$@"'
 

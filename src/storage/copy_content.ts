@@ -12,10 +12,11 @@ const BLOCK_BYTES = 4096
  * Copies a file byte by byte. Code in a compute may have made it: parts of it without blocks have no blocks in the copy
  * either, and a second name of a file is refused. It is copied to its present end, since it may grow for ever; the WAL
  * has the rest.
- * @param zeros the length of pieces that are not written where they are zeros
+ * @param zeros the length of pieces that are left out where they are zeros; without it a file that has all its blocks
+ *   has them in the copy too, as Postgres relies on for its WAL
  * Errors: the copy has more bytes than it has room.
  */
-export function copyContent(source: Source, found: Stats, path: string, target: CopyTarget, zeros: number): void {
+export function copyContent(source: Source, found: Stats, path: string, target: CopyTarget, zeros = Infinity): void {
   requireOneName(found, target)
   // Not copyFileSync: it truncates, which makes ext4 start writing each file at its close, and sets attributes that are
   // set again here.
@@ -41,6 +42,7 @@ const readPart = (file: number, left: number): number => readSync(file, BUFFER, 
 /** Writes what was read last, but for pieces that are zeros. */
 function writeParts(file: number, position: number, length: number, piece: number): void {
   const isZeros = (at: number) => {
+    if (piece === Infinity) return false
     const size = Math.min(piece, length - at)
     return BUFFER.compare(ZEROS, 0, size, at, at + size) === 0
   }

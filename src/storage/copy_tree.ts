@@ -33,11 +33,9 @@ export interface CopyTarget {
 interface CopyBounds {
   /** A larger file is refused. */
   readonly most?: number
-  /** The length of pieces that are not written where they are zeros. */
+  /** The length of pieces that are left out where they are zeros. */
   readonly zeros?: number
 }
-
-const ZERO_BYTES = 2 ** 20
 
 export function openDirectory(path: string): Source {
   return { file: openSync(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW), path }
@@ -95,7 +93,7 @@ export function copyOne(
   name: string,
   target: CopyTarget,
   path: string,
-  { most = Infinity, zeros = ZERO_BYTES }: CopyBounds = {},
+  { most = Infinity, zeros }: CopyBounds = {},
 ): boolean {
   const opened = openBelow(source, name)
   if (!opened) return false
@@ -129,7 +127,7 @@ async function cloneOne(source: Source, name: string, target: CopyTarget, path: 
     // Files of one filesystem may differ, as those without copy-on-write on Btrfs.
     if (!UNCLONABLE.has(codeOf(error))) throw error
     target.reflink = target.isCloning = false
-    copyContent(opened, fstatSync(opened.file), join(target.path, path), target, ZERO_BYTES)
+    copyContent(opened, fstatSync(opened.file), join(target.path, path), target)
   } finally {
     closeSync(opened.file)
   }

@@ -2,8 +2,9 @@ import { closeSync } from 'node:fs'
 import { SEGMENT_BYTES, segmentAt, segmentStart } from '../postgres/wal.ts'
 import { type CopyTarget, copyOne, openBelow, type Source } from './copy_tree.ts'
 
-/** Zeros are left out of segments: behind the end of the WAL they take more room than a branch. */
-const SEGMENT = { most: SEGMENT_BYTES, zeros: 2 ** 16 }
+const SEGMENT = { most: SEGMENT_BYTES }
+/** Behind the end of the WAL of a server that ran, zeros take more room than a branch. */
+const LIVE_SEGMENT = { ...SEGMENT, zeros: 2 ** 16 }
 const HISTORY = { most: 2 ** 20 }
 
 /** A part of the WAL of one timeline: positions of its beginning and its end. */
@@ -20,7 +21,8 @@ export function copyWal(source: Source, target: CopyTarget, { timeline, from, en
   try {
     for (let position = segmentStart(from); position < end; position += SEGMENT_BYTES) {
       const name = segmentAt(timeline, position)
-      if (!copySegment(wal, name, target)) throw new Error(`the parent removed WAL that the copy needs (${name})`)
+      if (!copyOne(wal, name, target, `pg_wal/${name}`, LIVE_SEGMENT))
+        throw new Error(`the parent removed WAL that the copy needs (${name})`)
     }
     // The page of a checkpoint just after a restore is of the timeline before.
     copyHistory(wal, `${timeline}.history`, target)
@@ -29,7 +31,7 @@ export function copyWal(source: Source, target: CopyTarget, { timeline, from, en
   }
 }
 
-/** Copies a segment of an open `pg_wal`, or returns false. */
+/** Copies a segment of an open `pg_wal` of a server that does not run, or returns false. */
 export const copySegment = (wal: Source, name: string, target: CopyTarget): boolean =>
   copyOne(wal, name, target, `pg_wal/${name}`, SEGMENT)
 
