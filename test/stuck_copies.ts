@@ -17,13 +17,17 @@ export interface StuckCopy {
 const commandOf = (pid: number): string => readFileSync(`/proc/${pid}/cmdline`, 'utf8')
 
 /** Requests a branch and stops the process that copies into it. */
-export async function stuckCopy(neap: Neap, { project_id, branch_id }: Place): Promise<StuckCopy> {
+export async function stuckCopy(
+  neap: Neap,
+  { project_id, branch_id }: Place,
+  endpoints: { type: 'read_write' }[] = [],
+): Promise<StuckCopy> {
   // A frozen worker leaves time to start watching the directory of the copy.
   const worker = neap.part('worker') ?? 0
   process.kill(worker, 'SIGSTOP')
   const { branch, operations } = await neap.call('POST /projects/:project_id/branches', {
     params: { project_id },
-    body: { branch: { parent_id: branch_id } },
+    body: { branch: { parent_id: branch_id }, endpoints },
   })
   const home = join(neap.ready.data_dir, 'branches', branch.id)
   mkdirSync(home, { mode: 0o711 })

@@ -275,7 +275,7 @@ export async function awaitOperations(
       }),
     read: () => catalog.rows<Operation>(sql`select * from operation where id = any (${ids}::uuid[]) order by seq`),
     isMet: (operations) => operations.every((operation) => operation.finished_at),
-    until: AbortSignal.any([AbortSignal.timeout(ms), ...(gone ? [gone] : [])]),
+    until: AbortSignal.any([AbortSignal.timeout(Math.ceil(ms)), ...(gone ? [gone] : [])]),
     rereadMs: UNTOLD_MS,
   })
 }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
+import { catalogQuery } from '../admin.ts'
 import { query } from '../clients.ts'
 import { send } from '../http.ts'
-import { type Neap, startNeap } from '../neap.ts'
+import { leaveNothing, type Neap, startNeap } from '../neap.ts'
+import { until } from '../processes.ts'
 import { branchOff, endpointOf, firstPlace, newProject, type Place, settled, suspend } from '../project.ts'
 import { awaitCopies, freezeCheckpointer, stuckCopy } from '../stuck_copies.ts'
 
@@ -128,6 +130,30 @@ test('a branch whose copy stands still is deleted', async () => {
     const { status, body: deleted } = await send(neap, 'DELETE', path)
     assert.equal(status, 200)
     await neap.ended(deleted['operations'] as { id: string; project_id: string }[])
+  } finally {
+    thaw()
+  }
+})
+
+// The last one: it ends Neap.
+test('a compute that starts during the shutdown is suspended too', async () => {
+  await query(neap, parent.uri, 'select 1')
+  const other = await newProject(neap)
+  await suspend(neap, other)
+  const copy = await stuckCopy(neap, other, [{ type: 'read_write' }])
+  // Its suspend lasts until then.
+  const thaw = await freezeCheckpointer(neap, parent)
+  try {
+    const ended = neap.end('SIGTERM')
+    const found = async (statement: string, id: string) => (await catalogQuery(neap, statement, [id])).length > 0
+    const suspends = `select from operation where endpoint_id = $1 and action = 'suspend_compute' and finished_at is null`
+    await until('the shutdown suspends computes', () => found(suspends, parent.endpoint_id))
+    copy.release()
+    const runs = `select from endpoint where branch_id = $1 and current_state = 'active'`
+    await until('the new compute runs', () => found(runs, copy.branch_id))
+    thaw()
+    assert.equal(await ended, 0)
+    await leaveNothing(neap.ready.data_dir, { keep: true })
   } finally {
     thaw()
   }
