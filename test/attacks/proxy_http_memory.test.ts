@@ -87,6 +87,30 @@ test('requests that stall after login at one endpoint do not block /sql at anoth
   for (const socket of sockets) socket.destroy()
 })
 
+/** Reads an answer of 9,900,000 bytes to its end, or to that of the connection. */
+const isWhole = (socket: TLSSocket | undefined): Promise<boolean> =>
+  new Promise((resolve) => {
+    let bytes = 0
+    socket?.on('data', (chunk: Buffer) => (bytes += chunk.length) > 9_900_000 && resolve(true))
+    socket?.once('close', () => resolve(false))
+  })
+
+test('of answers that are not read the oldest are cut off', async () => {
+  const body = JSON.stringify({ query: `select repeat('x', 9900000) as text`, params: [] })
+  const sockets: TLSSocket[] = []
+  // More than the share of one endpoint.
+  for (let count = 0; count < 16; count++) {
+    const socket = await open()
+    socket.write(head(uriOf(hostile), body.length) + body)
+    await once(socket, 'readable')
+    sockets.push(socket)
+  }
+  assert.equal(await isWhole(sockets[0]), false)
+  assert.equal(await isWhole(sockets.at(-1)), true)
+  assert.deepEqual(await over.rows('select 1 as n'), [{ n: 1 }])
+  for (const socket of sockets) socket.destroy()
+})
+
 test('a connection with many unanswered requests is closed', async () => {
   const socket = await open()
   const one = `${head(uriOf(hostile, 'wrong'), 2)}{}`

@@ -146,7 +146,8 @@ test('a compute that starts during the shutdown is suspended too', async () => {
   try {
     const ended = neap.end('SIGTERM')
     const found = async (statement: string, id: string) => (await catalogQuery(neap, statement, [id])).length > 0
-    const suspends = `select from operation where endpoint_id = $1 and action = 'suspend_compute' and finished_at is null`
+    const suspends = `
+      select from operation where endpoint_id = $1 and action = 'suspend_compute' and finished_at is null`
     await until('the shutdown suspends computes', () => found(suspends, parent.endpoint_id))
     copy.release()
     const runs = `select from endpoint where branch_id = $1 and current_state = 'active'`
