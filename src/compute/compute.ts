@@ -35,6 +35,12 @@ export interface RunningCompute {
   readonly startedAt: Date
 }
 
+/** A compute that was to be started. */
+export interface StartedCompute extends RunningCompute {
+  /** Whether this call started it: one that it found may have ceased to answer since. */
+  readonly isNew: boolean
+}
+
 /** The use of resources by a compute since its start. */
 export interface ResourceUse {
   readonly cpuMicroseconds: number
@@ -78,7 +84,7 @@ export interface Computes {
   /**
    * Starts or finds the compute on a store. Returns when it accepts connections, or `pending`: see `readProgress`.
    */
-  start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'>
+  start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<StartedCompute | 'pending'>
   /** What a compute does before it accepts connections, for its owner: the text changes as it advances. */
   readProgress(store: StoreRef): Promise<string>
   /** Writes another configuration for the compute on a store, which applies at its next reload or start. */

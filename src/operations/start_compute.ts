@@ -32,7 +32,7 @@ const ROOM_SECONDS = 30
 /** Between two looks for room that no notification reports. */
 const LOOK_SECONDS = 5
 
-/** Starts the compute of an endpoint, or finds it running, and records it once it has answered a query. */
+/** Starts the compute of an endpoint, or finds it running, and records it once it accepts connections. */
 export const startCompute: Action<{ reason: StartReason }> = {
   action: 'start_compute',
   lane: 'start',
@@ -88,16 +88,18 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
     return watching(context.computes.settled(refOf(branch)), await context.computes.readProgress(refOf(branch)))
   const configured = branch.applied_version >= branch.config_version
   const { id, address } = compute
-  // Clients may log in during the first query, but only once new roles and passwords are applied.
+  // Clients may log in during the rest, but only once new roles and passwords are applied.
   if (configured) await announceCompute(context.catalog, { endpoint_id: endpoint.id, id, ...address })
-  const options = { purpose: 'start' }
-  const outcome = await withAdminSession(address, context.secrets.stores, options, async (session) => {
-    await session.query('select 1')
-    const changes = configured ? undefined : await applyConfig(context, session, tx, branch)
-    if (branch.first_segment === null && !changes?.unfinished)
-      await beginHistory(context, session, { id: branch.store_id, pgVersion: branch.pg_version })
-    return changes
-  })
+  // A session costs as much as a tenth of a start: it is left out where it would only show that the compute answers.
+  const outcome =
+    configured && branch.first_segment !== null && compute.isNew
+      ? undefined
+      : await withAdminSession(address, context.secrets.stores, { purpose: 'start' }, async (session) => {
+          const changes = configured ? undefined : await applyConfig(context, session, tx, branch)
+          if (branch.first_segment === null && !changes?.unfinished)
+            await beginHistory(context, session, { id: branch.store_id, pgVersion: branch.pg_version })
+          return changes
+        })
   if (outcome?.unfinished) return wait(0, 'roles and databases are being changed')
   // Clients of a new branch would find no database: later changes may wait for an apply_config, the first may not.
   const isFirst = branch.applied_version === 0 && endpoint.current_state === 'init'

@@ -20,7 +20,7 @@ import { passwordNote } from '../../storage/password_note.ts'
 import type { StoreRef } from '../../storage/storage.ts'
 import { isMarkedSubscribed } from '../../storage/subscription_mark.ts'
 import type { Wall } from '../../walls.ts'
-import type { Computes, CurrentSize, ComputeSpec, RunningCompute } from '../compute.ts'
+import type { Computes, CurrentSize, ComputeSpec, RunningCompute, StartedCompute } from '../compute.ts'
 import { type Cgroups, cgroups } from './cgroup.ts'
 import { filterOf, mayReachOut, whyNoEgress } from './egress.ts'
 import { dropOldBlockList } from './prewarm.ts'
@@ -90,7 +90,7 @@ export function localComputes(options: ComputeOptions): Computes {
     }
   }
 
-  async function start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<RunningCompute | 'pending'> {
+  async function start(store: StoreRef, spec: ComputeSpec, fence: Fence): Promise<StartedCompute | 'pending'> {
     const plan = await planOf(store, spec, fence)
     const { secrets } = options
     if ((await prepareStore(plan, store.id, secrets)) === 'pending') return 'pending'
@@ -98,7 +98,7 @@ export function localComputes(options: ComputeOptions): Computes {
     const server = await startServer(plan)
     if (server === 'pending') return 'pending'
     await ensureOwnPasswords(plan, store.id, secrets, { keepsWal: true })
-    return computeOf(store, server)
+    return { ...computeOf(store, server), isNew: server.isNew }
   }
 
   function computeOf(store: StoreRef, { instance, startedAt }: RunningServer): RunningCompute {

@@ -7,7 +7,7 @@ import { SERVER_PORT } from '../../host/layout.ts'
 import { ConfigurationError, ServerStartError } from '../../host/failures.ts'
 import { complaintIn, saysSinceStart } from '../../host/logs.ts'
 import { ADMIN, unprovenSession } from '../../postgres/own_session.ts'
-import { ownRolesSql } from '../../postgres/own_roles.ts'
+import { setOwnRoles } from '../../postgres/own_roles.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import { WITHOUT_PREWARM } from '../../postgres/settings.ts'
 import { KEEP_WAL_SQL } from '../../postgres/wal_slot.ts'
@@ -52,7 +52,7 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
     await requireReplayed(session, recovery)
     const admin = await scramVerifier(secrets.admin(store)[0])
     const reader = await scramVerifier(secrets.loginReader(store)[0])
-    await session.query(ownRolesSql({ admin, reader }))
+    await setOwnRoles(session, { admin, reader })
     // They are the other store's, and would consume from its publisher's slots.
     await session.query('update pg_subscription set subenabled = false where subenabled')
     await notePassword(home, secrets.note(store))

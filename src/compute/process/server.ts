@@ -46,6 +46,11 @@ export interface ServerPlan {
   readonly fence?: Fence | undefined
 }
 
+export interface StartedServer extends RunningServer {
+  /** Whether this call started it, rather than found it. */
+  readonly isNew: boolean
+}
+
 export interface RunningServer {
   readonly pid: number
   /** The id of this run: another start has another. */
@@ -64,7 +69,7 @@ const REPORT_MS = 1000
  * @throws ServerStartError with the reason from its log
  * @throws FencedError when a newer attempt acted on this home
  */
-export async function startServer(plan: ServerPlan): Promise<RunningServer | 'pending'> {
+export async function startServer(plan: ServerPlan): Promise<StartedServer | 'pending'> {
   const deadline = performance.now() + START_MS
   const pgdata = join(plan.home, 'pgdata')
   if (!existsSync(pgdata)) throw new Error(`There is no database in ${plan.home}.`)
@@ -80,7 +85,7 @@ async function startOnce(
   plan: ServerPlan,
   pgdata: string,
   deadline: number,
-): Promise<RunningServer | 'pending' | 'gone'> {
+): Promise<StartedServer | 'pending' | 'gone'> {
   const log = openLog(plan.logFile)
   const progress = watchProgress(plan.home, deadline)
   try {
@@ -91,7 +96,7 @@ async function startOnce(
     effect.tell(first ? `${first.pid}\n` : '')
     if (first === undefined) return 'pending'
     const { code } = await effect.ended
-    return code === 0 ? first : await endedEarly(plan, code, log.size, progress, deadline)
+    return code === 0 ? { ...first, isNew: true } : await endedEarly(plan, code, log.size, progress, deadline)
   } finally {
     progress.close()
     closeSync(log.file)
@@ -117,7 +122,7 @@ async function endedEarly(
   logSize: number,
   progress: ReturnType<typeof watchProgress>,
   deadline: number,
-): Promise<RunningServer | 'pending' | 'gone'> {
+): Promise<StartedServer | 'pending' | 'gone'> {
   const said = complaintIn(plan.logFile, logSize)
   if (!isEffectCode(code)) {
     const complaint = said || `it ended with code ${code}; its log is ${plan.logFile}`
@@ -155,7 +160,7 @@ async function joinRunning(plan: ServerPlan, progress: ReturnType<typeof watchPr
   if (found === undefined || found === 'gone') return found ?? 'pending'
   const { fence, walls, socketDir } = plan
   const outcome = await runEffect(['seal', home, fenceText(fence), runningUid(home), walls.argument, socketDir])
-  return outcome === 'done' ? found : outcome === 'gone' ? 'gone' : 'pending'
+  return outcome === 'done' ? { ...found, isNew: false } : outcome === 'gone' ? 'gone' : 'pending'
 }
 
 /** The uid of a running server, for effects: that of its data directory. */

@@ -4,7 +4,7 @@ import type { StoreSecrets } from '../../secrets/stores.ts'
 import { UnknownKeyError } from '../../host/failures.ts'
 import type { Progress } from '../../host/fence.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
-import { ownRolesSql } from '../../postgres/own_roles.ts'
+import { setOwnRoles } from '../../postgres/own_roles.ts'
 import { KEEP_WAL_SQL } from '../../postgres/wal_slot.ts'
 import { notePassword, passwordNote } from '../../storage/password_note.ts'
 import { type ServerPlan, startServer } from './server.ts'
@@ -32,11 +32,13 @@ export async function ensureOwnPasswords(
   const session = await ownSession({ ...LOGIN, host: socketDir, passwords })
   try {
     const [admin, reader] = await verifiers
-    await session.query(ownRolesSql({ admin, reader }) + (isFirst ? `;${KEEP_WAL_SQL}` : ''))
-  } finally {
+    await setOwnRoles(session, { admin, reader }, isFirst ? KEEP_WAL_SQL : undefined)
+  } catch (error) {
     await session.end()
+    throw error
   }
-  await notePassword(home, secrets.note(store))
+  // A client waits.
+  await Promise.all([session.end(), notePassword(home, secrets.note(store))])
 }
 
 /** Whether a store has its parent's passwords yet, as before its first start. */
