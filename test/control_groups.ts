@@ -21,6 +21,15 @@ export function memoryLimit(dataDir: string, computeId: string): number {
   return Number(readFileSync(join(group, file), 'utf8'))
 }
 
+/** The groups of a process, of those that limit computes, that are no compute's. */
+export function groupsOutside(pid: number): string[] {
+  return readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+    .trim()
+    .split('\n')
+    .filter((line) => /^\d+:(cpu|cpuacct|memory|pids|blkio)?:/.test(line))
+    .filter((line) => !/neap-[0-9a-f]{12}\/[0-9a-f-]{36}$/.test(line))
+}
+
 /** Takes the CPU quota of a compute away. */
 export function removeQuota(dataDir: string, computeId: string): void {
   const file = quotaFile(dataDir, computeId)

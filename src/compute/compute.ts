@@ -151,4 +151,6 @@ export interface Computes {
   endDrillServer(home: string): Promise<void>
   /** Removes what ended computes have left; for a timer. */
   tidy(): Promise<void>
+  /** Removes what computes needed on this host beside their data, unless some run: when Neap ends. */
+  leave(): Promise<void>
 }

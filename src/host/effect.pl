@@ -214,15 +214,16 @@ sub start {
   <$left> if $egress ne '';
   my $helper = $egress eq '' ? undef : open_egress($walls, $root, $egress, $pid);
   join_groups($pid, @groups);
-  await_ready($pid);
+  my $is_ready = await_ready($pid);
   join_children($pid, @groups);
+  leave('held') unless $is_ready;
   await_egress($helper) if $egress ne '';
   seal($walls, $sockets, $uid, $pid);
   leave('done');
 }
 
-# Returns when the caller says that this server is ready, by its pid: it may have seen another, which has ended since. Ends as the server
-# does when it ends before, and when the caller is gone.
+# Returns whether the caller says that this server is ready, by its pid: it may have seen another, which has ended since, or waits no
+# longer, or is gone. Ends as the server does when it ends before.
 sub await_ready {
   my ($pid) = @_;
   for (;;) {
@@ -233,8 +234,7 @@ sub await_ready {
       exit $? >> 8;
     }
     next unless $told > 0;
-    return if (<STDIN> // '') eq "$pid\n";
-    leave('held');
+    return (<STDIN> // '') eq "$pid\n";
   }
 }
 

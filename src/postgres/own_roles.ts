@@ -7,6 +7,11 @@ import { ADMIN, LOGIN_READER } from './own_session.ts'
  */
 const OF_SERVER = `('pg_execute_server_program', 'pg_read_server_files', 'pg_write_server_files')`
 
+interface OwnRolesState {
+  readonly version: number
+  readonly hasReader: boolean
+}
+
 // Two workers may do this at once. A DO block would load PL/pgSQL, which takes longer than all the rest.
 const LOCK = `
   begin;
@@ -26,8 +31,8 @@ export async function setOwnRoles(
   { admin, reader }: { readonly admin: string; readonly reader: string },
   also?: string,
 ): Promise<void> {
-  const answers = (await session.query(LOCK)) as unknown as pg.QueryResult[]
-  const { version, hasReader } = answers.at(-1)?.rows[0] as { version: number; hasReader: boolean }
+  const [, , found] = (await session.query(LOCK)) as unknown as [unknown, unknown, pg.QueryResult<OwnRolesState>]
+  const { version, hasReader } = found.rows[0] as OwnRolesState
   const statements = [
     ...(hasReader ? [] : [`create role ${LOGIN_READER}`]),
     ...(version >= 170000 ? LIMIT_NO_TRANSACTIONS : []),

@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readFileSync,
   renameSync,
+  rmdirSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -14,7 +15,7 @@ import {
 import { dirname, join } from 'node:path'
 import type { FileLock } from '../host/file_lock.ts'
 import type { ProcessNote } from '../host/process_start.ts'
-import { isRoot, SOCKET_PATH_MAX } from '../directories.ts'
+import { defaultRuntimeDir, isRoot, SOCKET_PATH_MAX } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'
 
@@ -117,6 +118,16 @@ export function makeDirectories(dataDir: string, runtimeDir: string): void {
   } catch (error) {
     if (error instanceof UsageError) throw error
     throw new UsageError(`Cannot make ${dataDir} or ${runtimeDir}: ${messageOf(error)}.`)
+  }
+}
+
+/** Removes Neap's own directory of sockets, unless one is left. */
+export function removeRuntimeDir(dataDir: string, runtimeDir: string): void {
+  if (runtimeDir !== defaultRuntimeDir(dataDir)) return
+  try {
+    rmdirSync(runtimeDir)
+  } catch {
+    // A server runs on, or ended without removing its socket.
   }
 }
 

@@ -36,6 +36,7 @@ import {
   lockDataDir,
   makeDirectories,
   readState,
+  removeRuntimeDir,
   type State,
   updateState,
 } from './data_dir.ts'
@@ -108,6 +109,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const lacks = unwanted(config)
     const host = { ...config, id: await hostId(config.dataDir), secrets: secrets.stores, lacks, log: () => {} }
     const [storage, computes] = [localStorage(host), localComputes(host)]
+    undo.push(() => computes.leave())
     const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, storage, progress).catch(
       (error: unknown) => {
         throw error instanceof UnknownKeyError ? unknownKey(config) : error
@@ -171,6 +173,7 @@ async function takeDataDir(config: Config, { processes }: State, undo: Undo[]): 
         'Use that one, or stop it first.',
     )
   undo.push(lock.release)
+  undo.push(async () => removeRuntimeDir(config.dataDir, config.runtimeDir))
   await makeStartRoom(config)
 }
 

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { makeClient } from '../../src/client.ts'
+import { groupParents } from '../../src/compute/process/cgroup.ts'
+import { defaultRuntimeDir } from '../../src/directories.ts'
 import { query } from '../clients.ts'
 import { envOf, leaveNothing, newDataDir, spawnNeap, startNeap } from '../neap.ts'
 import { kill, postmastersOf, processesOf, until } from '../processes.ts'
@@ -41,6 +43,19 @@ test('kill -9 of the supervisor alone while its parts load: they exit', async (t
   await ended
   await until('the parts have ended', () => partsOf(dataDir, /\/main.ts/).length === 0)
   await expectFirstStart(dataDir)
+})
+
+test('its directory of sockets and its control groups are gone after the end', async () => {
+  const dataDir = newDataDir()
+  const neap = await startNeap({ dataDir, env: { NEAP_RUNTIME_DIR: undefined } })
+  const places = [defaultRuntimeDir(dataDir), ...groupParents(dataDir).values()]
+  assert.ok(places.every((place) => existsSync(place)))
+  assert.equal(await neap.end(), 0)
+  assert.deepEqual(
+    places.filter((place) => existsSync(place)),
+    [],
+  )
+  await neap.stop()
 })
 
 function firstStart(t: TestContext) {

@@ -41,6 +41,8 @@ export interface Cgroups {
   remove(instance: string): void
   /** Removes the groups of all computes that have ended; young ones may be those of one that starts. */
   sweep(): void
+  /** Removes all groups, but those with processes: when Neap ends. */
+  leave(): void
 }
 
 const NEEDED: readonly Controller[] = ['cpu', 'cpuacct', 'memory', 'pids']
@@ -161,9 +163,8 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
       }
     },
     remove,
-    sweep() {
-      for (const parent of parents) for (const group of groupsIn(parent)) if (isOld(group)) removeGroup(group)
-    },
+    sweep: () => parents.flatMap(groupsIn).filter(isOld).forEach(removeGroup),
+    leave: () => parents.flatMap((parent) => [...groupsIn(parent), parent]).forEach(removeGroup),
   }
 }
 

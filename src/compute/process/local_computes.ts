@@ -185,6 +185,7 @@ const callsOf = (groups: Cgroups) => ({
   whyNoLimits: async () => groups.missing,
   endDrillServer,
   tidy: async () => groups.sweep(),
+  leave: async () => groups.leave(),
 })
 
 const resourceLimits = (size: CurrentSize) => ({
