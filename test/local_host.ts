@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, readdirSync, readlink
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
-import type { ComputeAddress, ComputeSpec, RunningCompute } from '../src/compute/compute.ts'
+import type { ComputeAddress, ComputeSpec, StartedCompute } from '../src/compute/compute.ts'
 import { type ComputeOptions, localComputes } from '../src/compute/process/local_computes.ts'
 import type { Fence, Progress } from '../src/host/fence.ts'
 import { uidRange } from '../src/host/uids.ts'
@@ -60,7 +60,7 @@ export function freshHost(more: Partial<ComputeOptions> = {}) {
       branch: StoreRef,
       fence: Fence,
       spec: Partial<ComputeSpec> = {},
-    ): Promise<RunningCompute & { readonly pid: number }> {
+    ): Promise<StartedCompute & { readonly pid: number }> {
       for (;;) {
         const compute = await computes.start(branch, { ...SMALL, ...spec }, fence)
         if (compute !== 'pending') return { ...compute, pid: notedServer(this.home(branch))?.pid ?? 0 }

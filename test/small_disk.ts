@@ -41,25 +41,16 @@ export function mountSmallDisk(directory: string, mebibytes: number): SmallDisk 
   const options = (more: string) => ['-o', `size=${mebibytes}m,mode=711${more}`]
   execFileSync('mount', ['-t', 'tmpfs', ...options(''), 'neap-test', directory])
   const remount = (more: string) => execFileSync('mount', ['-o', `remount,size=${mebibytes}m${more}`, directory])
-  const filler = join(directory, 'filler')
   const { files } = statfsSync(directory)
 
   return {
-    fill(left = 0) {
-      const file = openSync(filler, 'a')
-      try {
-        for (const size of [2 ** 20, 4096]) writeUntilFull(file, Buffer.alloc(size, 1))
-        ftruncateSync(file, fstatSync(file).size - left * 2 ** 20)
-      } finally {
-        closeSync(file)
-      }
-    },
+    fill: (left) => fillDisk(directory, left),
     useInodes() {
       const now = statfsSync(directory)
       remount(`,nr_inodes=${now.files - now.ffree}`)
     },
     drain() {
-      rmSync(filler, { force: true })
+      drainDisk(directory)
       remount(`,nr_inodes=${files}`)
     },
     readOnly: (yes) => void remount(yes ? ',ro' : ',rw'),
@@ -98,6 +89,23 @@ export function mountFilesystem(kind: DiskFormat, directory: string, image: stri
   execFileSync('mount', ['-o', 'loop', image, directory])
   chmodSync(directory, 0o711)
   return () => void execFileSync('umount', [directory])
+}
+
+const fillerOf = (directory: string): string => join(directory, 'filler')
+
+/** Fills the disk of a directory until `drainDisk`, except for `left` mebibytes. */
+export function fillDisk(directory: string, left = 0): void {
+  const file = openSync(fillerOf(directory), 'a')
+  try {
+    for (const size of [2 ** 20, 4096]) writeUntilFull(file, Buffer.alloc(size, 1))
+    ftruncateSync(file, fstatSync(file).size - left * 2 ** 20)
+  } finally {
+    closeSync(file)
+  }
+}
+
+export function drainDisk(directory: string): void {
+  rmSync(fillerOf(directory), { force: true })
 }
 
 function writeUntilFull(file: number, bytes: Buffer): void {

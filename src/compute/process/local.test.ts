@@ -27,7 +27,7 @@ test('a compute starts, stops, and starts again with its committed rows', async 
   const first = await local.start(branch, next())
   await query(first.address, 'CREATE TABLE kept AS SELECT 42 AS answer')
   equal((await computes.find(branch))?.id, first.id)
-  deepEqual(await local.start(branch, next()), first)
+  deepEqual(await local.start(branch, next()), { ...first, isNew: false })
 
   await settled(() => computes.stop(branch, next()))
   equal(await computes.find(branch), undefined)
