@@ -1,4 +1,7 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { fillDataDirectory } from '../../storage/clone.ts'
 import { CATALOG, type StoreSecrets } from '../../secrets/stores.ts'
 import { layoutOf, logDirOf } from '../../host/layout.ts'
@@ -67,6 +70,7 @@ export function localCatalogServer(options: {
   async function start() {
     const running = await findServer(home)
     const { bin, template } = await prepareVersion(layout, PG_VERSION, options.secrets)
+    await writeInPlace(home)
     while (
       (await fillDataDirectory(
         { home, from: template, owner },
@@ -105,4 +109,19 @@ export function localCatalogServer(options: {
   }
 
   return { start, stop, find: () => findServer(home) }
+}
+
+/** The type of Btrfs in statfs(2). */
+const BTRFS = 0x9123683e
+
+/**
+ * Lets new files of the catalog be written in place, for which a full disk has room: Btrfs writes changed blocks
+ * elsewhere (btrfs(5), "nodatacow"). A catalog that is there already has its next segments of WAL so.
+ */
+async function writeInPlace(home: string): Promise<void> {
+  mkdirSync(home, { recursive: true, mode: 0o710 })
+  if (statfsSync(home).type !== BTRFS) return
+  const directories = [home, join(home, 'pgdata/pg_wal')].filter((path) => existsSync(path))
+  // Where the program is not installed the reserve alone is left.
+  await promisify(execFile)('chattr', ['+C', ...directories]).catch(() => undefined)
 }
