@@ -7,14 +7,23 @@ import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
 import { branchOff, firstPlace, type Place } from '../project.ts'
-import { mountSmallDisk, type SmallDisk, withoutMounts } from '../small_disk.ts'
+import {
+  drainDisk,
+  fillDisk,
+  mountFilesystem,
+  mountSmallDisk,
+  type SmallDisk,
+  withoutFilesystems,
+  withoutMounts,
+} from '../small_disk.ts'
 
 /* A disk without a byte left can be emptied through the API. */
 
 const cannotMount = withoutMounts()
 const base = mkdtempSync(join(tmpdir(), 'neap-full-disk-'))
 const dataDir = join(base, 'data')
-const reserves = [1, 2].map((number) => join(dataDir, 'catalog', `reserve.${number}`))
+const reservesOf = (directory: string) => [1, 2].map((number) => join(directory, 'catalog', `reserve.${number}`))
+const isReserved = (directory = dataDir) => reservesOf(directory).every((file) => existsSync(file))
 let disk: SmallDisk
 let neap: Neap
 
@@ -34,14 +43,16 @@ after(async () => {
   rmSync(base, { recursive: true })
 })
 
-const isReserved = () => reserves.every((file) => existsSync(file))
 const freeBytes = () => statfsSync(dataDir).bavail * statfsSync(dataDir).bsize
 
-const remove = async ({ project_id, branch_id }: Place) => {
+const remove = async ({ project_id, branch_id }: Place, from = neap) => {
   const params = { project_id, branch_id }
-  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id', { params })
-  return neap.ended(operations)
+  const { operations } = await from.call('DELETE /projects/:project_id/branches/:branch_id', { params })
+  return from.ended(operations)
 }
+
+const catalogOf = (directory: string) =>
+  postmastersOf(directory).find((server) => server.directory.endsWith('/catalog/pgdata'))?.pid
 
 test('a branch can be deleted at 0 bytes free, and the reserve is made again', { skip: cannotMount }, async () => {
   const place = await firstPlace(neap)
@@ -52,22 +63,22 @@ test('a branch can be deleted at 0 bytes free, and the reserve is made again', {
     'create table large as select repeat(md5(n::text), 30) from generate_series(1, 20000) n',
   )
   await query(neap, kept.uri, 'create table kept as select 1 as one')
-  await until('room is reserved', isReserved)
+  await until('room is reserved', () => isReserved())
   disk.fill()
   assert.ok(freeBytes() < 4096)
   await remove(branch)
   assert.ok(!isReserved())
   assert.ok(!existsSync(join(dataDir, 'branches', branch.branch_id)))
   disk.drain()
-  await until('room is reserved again', isReserved)
+  await until('room is reserved again', () => isReserved())
   assert.deepEqual(await query(neap, kept.uri, 'select one from kept'), [{ one: 1 }])
 })
 
 test('a catalog that ended on a full disk starts with room from the reserve', { skip: cannotMount }, async () => {
   const { project_id } = await firstPlace(neap)
-  await until('room is reserved', isReserved)
+  await until('room is reserved', () => isReserved())
   disk.fill()
-  await kill(postmastersOf(dataDir).find(({ directory }) => directory.endsWith('/catalog/pgdata'))?.pid)
+  await kill(catalogOf(dataDir))
   await until('the catalog answers', async () => {
     const answered = await neap.call('GET /projects/:project_id', { params: { project_id } }).catch(() => undefined)
     return answered !== undefined
@@ -80,7 +91,7 @@ test(
   { skip: cannotMount },
   async () => {
     const branch = await branchOff(neap, await firstPlace(neap))
-    await until('room is reserved', isReserved)
+    await until('room is reserved', () => isReserved())
     disk.fill()
     await neap.kill()
     await kill(...postmastersOf(dataDir).map(({ pid }) => pid))
@@ -90,3 +101,30 @@ test(
     disk.drain()
   },
 )
+
+const WITHOUT_BTRFS = withoutFilesystems('btrfs')
+
+test('on a full Btrfs the catalog runs on, and a branch can be deleted', { skip: WITHOUT_BTRFS }, async () => {
+  const directory = join(base, 'btrfs')
+  const unmount = mountFilesystem('btrfs', directory, join(base, 'image'), 2500)
+  const other = await startNeap({ dataDir: directory })
+  try {
+    const place = await firstPlace(other)
+    const branch = await branchOff(other, place)
+    await until('room is reserved', () => isReserved(directory))
+    const catalog = catalogOf(directory)
+    fillDisk(directory)
+    const params = { project_id: place.project_id }
+    for (let turn = 0; turn < 20; turn++)
+      await assert.rejects(
+        other.call('PATCH /projects/:project_id', { params, body: { project: { name: `turn ${turn}` } } }),
+        /The disk of the catalog is full/,
+      )
+    await remove(branch, other)
+    assert.equal(catalogOf(directory), catalog)
+  } finally {
+    drainDisk(directory)
+    await other.stop({ keep: true })
+    unmount()
+  }
+})
