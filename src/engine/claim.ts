@@ -37,6 +37,8 @@ export interface Vacancy {
   readonly busy: readonly string[]
   /** Maximum number of places of a project. */
   readonly share: number
+  /** Accounts that get no place. */
+  readonly left_out?: readonly string[]
 }
 
 export interface Claims {

@@ -37,6 +37,7 @@ export class OperationFailed extends Error {
 /** An operation while one of its steps runs. `epoch`, `seq` and `generation` fence its effects outside the catalog. */
 export interface Claimed<Input = unknown> {
   readonly id: string
+  readonly account_id: string
   readonly project_id: string
   readonly branch_id: string | null
   readonly endpoint_id: string | null

@@ -34,8 +34,10 @@ export interface LaneOptions {
 
 /** Of this many places of a lane, one is kept from a project that has the others. */
 const RESERVED_OF = 8
-/** The lane of copies has this many times its places for projects that copy nothing yet. */
-const OVERFLOW = 4
+/** The lane of copies has this many times its places, most of them for projects that copy nothing yet. */
+const OF_PROJECTS = 3
+/** This many times with those for accounts that copy nothing yet: one account may have many projects. */
+const OF_ALL = 4
 
 export function createLane({ name, actions, places }: LaneOptions): OperationLane {
   const running = new Map<string, Due>()
@@ -52,9 +54,10 @@ export function createLane({ name, actions, places }: LaneOptions): OperationLan
       const has = placed()
       const busy = has.map(({ project_id }) => project_id)
       if (has.length < places) return { actions, most: places - has.length, busy, share }
-      // Copies that stand still keep no other project from its first.
-      const most = places * OVERFLOW - has.length
-      return copies && most > 0 ? { actions, most, busy, share: 1 } : undefined
+      const most = places * OF_PROJECTS - has.length
+      if (!copies || has.length >= places * OF_ALL) return undefined
+      if (most > 0) return { actions, most, busy, share: 1 }
+      return { actions, most: 1, busy, share: 1, left_out: has.map(({ account_id }) => account_id) }
     },
     driven: () => [...running.keys(), ...parked.keys()],
     begin(operation) {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { EventEmitter } from 'node:events'
 import { after, before, test } from 'node:test'
+import { ensureDefaultAccount, insertAccount } from '../../src/catalog/account.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { cancelUnbegun, type Operation } from '../../src/catalog/operation.ts'
 import { sql } from '../../src/catalog/sql.ts'
@@ -111,6 +113,33 @@ test('copies that stand still keep their places, and no other project from its f
       const third = await newProject(catalog)
       await queue(catalog, third, { action: 'copy' })
       await until('the third is copied', async () => (await waiting(catalog, 'copy')).length === 3)
+    })
+  }))
+
+test('copies of one account that stand still, in many projects, keep no other account from its first', () =>
+  catalogs.with(async ({ catalog }) => {
+    const definition = inLane('copy', async () => waitUntil(never, 'it is copied'))
+    for (let each = 0; each < 6; each++) await queue(catalog, await newProject(catalog), { action: 'copy' })
+    await during([run(catalog, definition, { copies: 1 })], async () => {
+      await until('three are copied', async () => (await waiting(catalog, 'copy')).length === 3)
+      const { id: creatorId } = await ensureDefaultAccount(catalog, 'paid')
+      const [id, organization_id] = [randomUUID(), 'org-other']
+      const account = await insertAccount(catalog, {
+        id,
+        organization_id,
+        name: 'other',
+        email: 'other@localhost',
+        plan: 'paid',
+        creatorId,
+      })
+      const other = await newProject(catalog, account)
+      await queue(catalog, other, { action: 'copy' })
+      const copied = await until('a fourth is', async () => {
+        const found = await waiting(catalog, 'copy')
+        return found.length >= 4 && found
+      })
+      assert.equal(copied.length, 4)
+      assert.ok(copied.some(({ project_id }) => project_id === other.id))
     })
   }))
 

@@ -1,5 +1,5 @@
 import { once, type EventEmitter } from 'node:events'
-import { ensureDefaultAccount } from '../../src/catalog/account.ts'
+import { type Account, ensureDefaultAccount } from '../../src/catalog/account.ts'
 import { type Branch, insertBranch } from '../../src/catalog/branch.ts'
 import type { Catalog, Db } from '../../src/catalog/catalog.ts'
 import { setIdle } from '../../src/catalog/compute.ts'
@@ -14,8 +14,9 @@ import { newBranchId, newEndpointId, newProjectId } from '../../src/ids.ts'
 export type OperationRow = Operation &
   Pick<Due, 'attempts' | 'generation' | 'step'> & { readonly deadline_at: string | null }
 
-export async function newProject(db: Db): Promise<Project> {
-  const account = await ensureDefaultAccount(db, 'paid')
+/** @param of the default account unless given */
+export async function newProject(db: Db, of?: Account): Promise<Project> {
+  const account = of ?? (await ensureDefaultAccount(db, 'paid'))
   const id = newProjectId()
   return insertProject(db, {
     id,
