@@ -20,7 +20,12 @@ const SHORT: Readonly<Record<string, string>> = {
   '53100': 'The disk of the catalog is full: make room there. What exists can be read; nothing was changed.',
   '53200': 'The catalog has too little memory. Try again shortly.',
   '53300': 'The catalog has no free connections: raise its max_connections, or try again shortly.',
+  '58030': 'The disk of the catalog fails: look at the log of its machine. Nothing was changed.',
 }
+
+/** Postgres reports it as a lack of privileges, and a catalog speaks English. */
+const READ_ONLY = /: Read-only file system$/
+const IS_READ_ONLY = 'The disk of the catalog is read-only: look at the log of its machine. Nothing was changed.'
 
 /** Whether the catalog refused a statement because its disk is full. */
 export const isDiskFull = (error: unknown): boolean =>
@@ -28,7 +33,7 @@ export const isDiskFull = (error: unknown): boolean =>
 
 /** Throws UNAVAILABLE for errors that mean that the catalog is unavailable, and other errors unchanged. */
 export function unavailable(error: Error & { code?: string }): never {
-  const short = SHORT[error.code ?? '']
+  const short = READ_ONLY.test(error.message) ? IS_READ_ONLY : SHORT[error.code ?? '']
   if (short) throw new AppError('UNAVAILABLE', short, { cause: error })
   if (isAway(error) && !(error instanceof AppError)) throw new AppError('UNAVAILABLE', undefined, { cause: error })
   throw error

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
-import { type Neap, startNeap } from '../neap.ts'
+import { leaveNothing, type Neap, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
-import { branchOff, firstPlace, type Place } from '../project.ts'
+import { branchOff, firstPlace, type Place, suspend } from '../project.ts'
 import {
   drainDisk,
   fillDisk,
@@ -17,7 +18,7 @@ import {
   withoutMounts,
 } from '../small_disk.ts'
 
-/* A disk without a byte left can be emptied through the API. */
+/* A disk without a byte left can be emptied through the API; one that became read-only is told of. */
 
 const cannotMount = withoutMounts()
 const base = mkdtempSync(join(tmpdir(), 'neap-full-disk-'))
@@ -124,6 +125,24 @@ test('on a full Btrfs the catalog runs on, and a branch can be deleted', { skip:
   } finally {
     drainDisk(directory)
     await other.stop({ keep: true })
+    unmount()
+  }
+})
+
+test('on a disk that became read-only clients are told so', { skip: withoutFilesystems('ext4') }, async () => {
+  const directory = join(base, 'ext4')
+  const unmount = mountFilesystem('ext4', directory, join(base, 'image.ext4'), 2000)
+  const other = await startNeap({ dataDir: directory })
+  try {
+    const place = await firstPlace(other)
+    await suspend(other, place)
+    // As after an error of the disk.
+    execFileSync('mount', ['-o', 'remount,abort', directory])
+    await assert.rejects(query(other, place.uri, 'select 1'), /The disk of the catalog is read-only/)
+  } finally {
+    await other.kill()
+    await kill(...postmastersOf(directory).map(({ pid }) => pid))
+    await leaveNothing(directory, { keep: true })
     unmount()
   }
 })
