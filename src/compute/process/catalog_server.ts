@@ -104,7 +104,8 @@ export function localCatalogServer(options: {
 
   async function stop(withinMs = Infinity) {
     const deadline = Date.now() + withinMs
-    while ((await stopServer(home)) === 'pending') if (Date.now() > deadline) return false
+    const { socketDir } = options
+    while ((await stopServer(home, { socketDir })) === 'pending') if (Date.now() > deadline) return false
     return true
   }
 
