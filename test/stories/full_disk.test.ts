@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test'
 import { query } from '../clients.ts'
 import { leaveNothing, type Neap, startNeap } from '../neap.ts'
 import { kill, postmastersOf, until } from '../processes.ts'
-import { branchOff, firstPlace, type Place, suspend } from '../project.ts'
+import { branchOff, firstPlace, type Place } from '../project.ts'
 import {
   drainDisk,
   fillDisk,
