@@ -206,7 +206,10 @@ interface Member {
   readonly schema: string
 }
 
-/** Statements that switch users' triggers and rules of tables off and put foreign keys off, and all back as it was. */
+/**
+ * Statements that switch users' triggers and rules of tables off, put foreign keys off and let published tables without
+ * a key be updated, and all back as it was.
+ */
 interface Switches {
   readonly off: readonly string[]
   readonly on: readonly string[]
@@ -228,6 +231,14 @@ async function switches(session: AdminSession, oids: readonly number[]): Promise
       where contype = 'f' and conrelid = any ($1::oid[]) and conparentid = 0 and not condeferred`,
     [oids],
   )
+  const keyless = await session.query<{ table: string; identity: string }>(
+    `select c.oid::regclass::text as table, case c.relreplident when 'n' then 'nothing' else 'default' end as identity
+       from pg_class c
+      where c.oid = any ($1::oid[]) and c.relkind = 'r' and exists (select from pg_publication)
+        and (c.relreplident = 'n' or c.relreplident = 'd'
+             and not exists (select from pg_index i where i.indrelid = c.oid and i.indisprimary))`,
+    [oids],
+  )
   const mode: Record<string, string> = { O: '', A: 'always ', R: 'replica ' }
   const alter = ({ table, name }: { table: string; name: string }, to: string) =>
     `alter table ${table} alter constraint ${name} ${to}`
@@ -235,10 +246,12 @@ async function switches(session: AdminSession, oids: readonly number[]): Promise
     off: [
       ...found.map(({ table, kind, name }) => `alter table ${table} disable ${kind} ${name}`),
       ...keys.map((key) => alter(key, 'deferrable initially deferred')),
+      ...keyless.map(({ table }) => `alter table ${table} replica identity full`),
     ],
     on: [
       ...found.map(({ table, kind, name, fires }) => `alter table ${table} enable ${mode[fires] ?? ''}${kind} ${name}`),
       ...keys.map((key) => alter(key, key.deferrable ? 'deferrable initially immediate' : 'not deferrable')),
+      ...keyless.map(({ table, identity }) => `alter table ${table} replica identity ${identity}`),
     ],
   }
 }

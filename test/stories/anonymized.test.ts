@@ -367,6 +367,23 @@ test('both sides of a foreign key are masked, and the key is as it was', async (
   await query(neap, main.uri, 'drop table child, parent')
 })
 
+test('published tables without a key are masked, and have the replica identity of before', async () => {
+  await query(
+    neap,
+    main.uri,
+    `create table mail (email text); create table old_mail () inherits (mail);
+     insert into mail select email from person; insert into old_mail select email from person;
+     create publication mails for table mail`,
+  )
+  const rule = { table_name: 'mail', column_name: 'email', masking_function: 'anon.hash(email)' }
+  const { place, operations } = await create([rule], true)
+  await neap.ended(operations)
+  const found = `select (select count(*) from mail where email like '%secret%')::int as real,
+                        (select string_agg(relreplident, '') from pg_class where relname in ('mail', 'old_mail')) as kept`
+  assert.deepEqual(await query(neap, place.uri, found), [{ real: 0, kept: 'dd' }])
+  await query(neap, main.uri, 'drop publication mails; drop table old_mail, mail')
+})
+
 test('an error of a function that a rule calls is not shown, since it may have rows', async () => {
   await query(
     neap,
