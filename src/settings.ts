@@ -317,7 +317,7 @@ export const SETTINGS = {
     expects: 'a number from 0 to 1000',
     about:
       'Branches that one host copies at once (0: two per core, at most 8): half of them for one project. A project ' +
-      'without a copy need not wait, up to four times as many in all.',
+      'without a copy need not wait, up to four times as many in all, the last of them for other accounts.',
     fallback: () => 0,
   }),
   replayMb: limit(
