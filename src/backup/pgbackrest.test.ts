@@ -1,11 +1,11 @@
-import { equal } from 'node:assert/strict'
+import { equal, rejects } from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { kill, until } from '../../test/processes.ts'
-import { reasonIn } from './pgbackrest.ts'
+import { pgBackRest, reasonIn } from './pgbackrest.ts'
 
 test('an error is said with the lines that go on with it, and without hints', () => {
   const pushed = [
@@ -22,6 +22,22 @@ test('an error is said with the lines that go on with it, and without hints', ()
       '[28] No space left on device; raised from remote: unable to load info file',
   )
   equal(reasonIn('WARN: something\n'), '')
+})
+
+test('a call that is ended early has ended its pgBackRest, also one that is frozen', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'neap-pgbackrest-'))
+  try {
+    const [program, noted] = [join(directory, 'pgbackrest'), join(directory, 'pid')]
+    writeFileSync(program, `#!/bin/sh\necho $$ > ${noted}\nkill -STOP $$\n`, { mode: 0o755 })
+    const stopping = new AbortController()
+    const call = pgBackRest(program, '/dev/null', stopping.signal)(['info'])
+    const pid = await until('it runs', () => existsSync(noted) && Number(readFileSync(noted, 'utf8')))
+    stopping.abort()
+    await rejects(call, { name: 'AbortError' })
+    equal(existsSync(`/proc/${pid}`), false)
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
 })
 
 const skip = ['/usr/bin/setpriv', '/bin/setpriv'].some((path) => existsSync(path)) ? false : 'not installed: setpriv'

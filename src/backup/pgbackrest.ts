@@ -15,7 +15,7 @@ export interface RunOptions {
   readonly input?: Buffer
   /** Exit codes that are a result; others are errors. */
   readonly codes?: readonly number[]
-  /** Ends it early. */
+  /** Ends it early: the call fails with the reason of the signal once it has ended. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -29,19 +29,23 @@ export type PgBackRest = (args: readonly string[], run?: RunOptions) => Promise<
 
 /**
  * @param config the path of its configuration, which names the repository
+ * @param signal ends all commands early
  * @returns a function that runs a command. Errors: BackupError with pgBackRest's message; UsageError when there is
  *   no pgBackRest.
  */
 export const pgBackRest =
-  (program: string, config: string): PgBackRest =>
+  (program: string, config: string, signal?: AbortSignal): PgBackRest =>
   (args, options) =>
-    runProgram(program, [`--config=${config}`, ...args], options)
+    runProgram(program, [`--config=${config}`, ...args], { signal, ...options })
 
 /**
  * Has pgBackRest end with its caller, where the system can (setpriv(1), of util-linux): a restore that is repeated
  * after a kill would have two that write to one directory.
  */
 const ENDS_WITH_CALLER = 'command -v setpriv >/dev/null && exec setpriv --pdeathsig TERM -- "$@"; exec "$@"'
+
+/** Milliseconds after which it is killed that was told to end. */
+const KILL_MS = 3_000
 
 async function runProgram(
   program: string,
@@ -51,17 +55,27 @@ async function runProgram(
   const child = spawnGivingWay('sh', ['-c', ENDS_WITH_CALLER, 'sh', program, ...args], {
     env: BARE_ENVIRONMENT,
     stdio: 'pipe',
-    signal,
   })
+  const end = () => {
+    child.kill()
+    setTimeout(() => child.kill('SIGKILL'), KILL_MS).unref()
+  }
+  signal?.addEventListener('abort', end)
+  if (signal?.aborted) end()
   const ended: Promise<unknown[]> = once(child, 'close')
   // It may end without reading its input.
   child.stdin.on('error', () => {})
   child.stdin.end(input ?? '')
-  const [output, said, [code, endedBy]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), ended])
+  const [output, said, [code, endedBy]] = await Promise.all([
+    buffer(child.stdout),
+    buffer(child.stderr),
+    ended.finally(() => signal?.removeEventListener('abort', end)),
+  ])
+  signal?.throwIfAborted()
   if (code === NO_PROGRAM) throw new UsageError(missing(program))
   if (typeof code === 'number' && codes.includes(code)) return { code, output }
-  const end = typeof code === 'number' ? `pgBackRest ended with ${code}` : `pgBackRest was ended by ${String(endedBy)}`
-  throw new BackupError(reasonIn(said.toString('utf8')) || end)
+  const how = typeof code === 'number' ? `ended with ${code}` : `was ended by ${String(endedBy)}`
+  throw new BackupError(reasonIn(said.toString('utf8')) || `pgBackRest ${how}`)
 }
 
 const missing = (program: string): string =>

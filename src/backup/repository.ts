@@ -106,22 +106,29 @@ export const hasRepository = async (dataDir: string): Promise<boolean> =>
 /**
  * The repository of this data directory; undefined unless backups are made.
  * @param known the last result: it is returned while it is the same
+ * @param signal ends its calls early
  */
 export async function findRepository(
   dataDir: string,
   program: string,
   known?: Repository,
+  signal?: AbortSignal,
 ): Promise<Repository | undefined> {
   const series = (await readIfExists(seriesIn(dataDir)))?.toString('utf8')
   if (series === undefined || series === known?.series) return series === undefined ? undefined : known
-  return openRepository(dataDir, program, series)
+  return openRepository(dataDir, program, series, signal)
 }
 
 /** The repository that is configured, of any series. Its calls fail with BackupError while its directory is away. */
-export async function openRepository(dataDir: string, programPath: string, series: string): Promise<Repository> {
+export async function openRepository(
+  dataDir: string,
+  programPath: string,
+  series: string,
+  signal?: AbortSignal,
+): Promise<Repository> {
   const config = await readFile(configIn(dataDir), 'utf8')
   const directory = optionIn(config, 'repo1-type') === 'posix' ? optionIn(config, 'repo1-path') : undefined
-  const program = pgBackRest(programPath, configIn(dataDir))
+  const program = pgBackRest(programPath, configIn(dataDir), signal)
   const run: PgBackRest = async (args, options) => {
     // pgBackRest would make the directory anew, and backups there would be missing once the other is back.
     if (directory !== undefined && !existsSync(join(directory, 'neap', series)) && existsSync(begunIn(dataDir, series)))

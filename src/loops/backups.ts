@@ -60,6 +60,8 @@ export function startBackupLoop(context: WorkerContext): Loop {
   const retryAt = new Map<string, number>()
   /** The marks of the WAL that was written last: they tell whether there is more. */
   const marks = new Map<string, string>()
+  const stopping = new AbortController()
+  const under = new Set<Promise<void>>()
   let repository: Repository | undefined
   let cleanAt = performance.now() + FIRST_CLEAN_MS
 
@@ -71,10 +73,11 @@ export function startBackupLoop(context: WorkerContext): Loop {
       if (await context.storage.isPacked(store)) {
         await catalog.transaction((tx) => bringBack(tx, [store.branch_id]))
         retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
-      } else if (work === 'wal') await push(store, into)
+      } else if (work === 'wal') await push(context, marks, store, into)
       else if ((await backUp(context, store, into)) === 'pending')
         retryAt.set(`${work} ${store.id}`, performance.now() + LOOK_MS)
     } catch (error) {
+      if (stopping.signal.aborted) return
       log.warn({ err: error, store: store.id }, 'could not back up a branch')
       retryAt.set(`${work} ${store.id}`, performance.now() + RETRY_MS)
       await setBackupError(catalog, store.id, messageOf(error)).catch(warn)
@@ -83,26 +86,6 @@ export function startBackupLoop(context: WorkerContext): Loop {
     }
     // A backup may wait for its base: the next round goes on with it.
     if (work === 'wal') await begin(work, into).catch(warn)
-  }
-
-  async function push(store: DueStore, into: Repository): Promise<void> {
-    const { backup } = store
-    if (!backup) return
-    const before: PushedWal = {
-      segment: backup.pushed_segment,
-      lsn: backup.pushed_lsn,
-      mark: backup.pushed_lsn === null ? '' : (marks.get(store.id) ?? ''),
-    }
-    const source = { id: store.id, home: homeOf(layoutOf(config), store.id), first: backup.first_segment }
-    const pushed = await pushWal(into, source, before)
-    if (pushed === 'missing' && backup.first_segment !== backup.segment) return skipLostWal(catalog, store.id)
-    if (pushed === 'missing') {
-      log.warn({ store: store.id }, 'WAL of a branch is gone that the repository does not have: it is backed up anew')
-      return requireBackup(catalog, store.id)
-    }
-    marks.set(store.id, pushed.mark)
-    const isRecorded = await recordPushed(catalog, { ...store, series: into.series }, pushed, COMPARE_SECONDS)
-    if (!isRecorded) marks.delete(store.id)
   }
 
   async function begin(work: BackupWork, into: Repository): Promise<void> {
@@ -115,20 +98,21 @@ export function startBackupLoop(context: WorkerContext): Loop {
   /** Begins work at stores of other projects than `without` until so many places are taken. */
   async function fill(work: BackupWork, into: Repository, places: number, without: () => string[]): Promise<void> {
     const taken = busy[work]
-    if (taken.size >= places) return
+    if (taken.size >= places || stopping.signal.aborted) return
     const limit = places + taken.size + retryAt.size
     const rule = { hostId, series: into.series, hours: config.backupHours, without: without(), limit }
     for (const store of await listDueStores(catalog, work, rule)) {
       if (taken.size >= places) return
       if (taken.has(store.id) || retryAt.has(`${work} ${store.id}`) || without().includes(store.project_id)) continue
-      void perform(work, store, into)
+      const performed = perform(work, store, into).finally(() => under.delete(performed))
+      under.add(performed)
     }
   }
 
-  return startPeriodic(
+  const loop = startPeriodic(
     EVERY_MS,
     async () => {
-      const found = await findRepository(config.dataDir, config.pgBackRest, repository)
+      const found = await findRepository(config.dataDir, config.pgBackRest, repository, stopping.signal)
       if (found && found.series !== repository?.series) await beginBackups(catalog, found.series)
       repository = found
       if (!found) return
@@ -142,6 +126,42 @@ export function startBackupLoop(context: WorkerContext): Loop {
     },
     warn,
   )
+  return {
+    async stop() {
+      stopping.abort()
+      await loop.stop()
+      await Promise.all(under)
+    },
+  }
+}
+
+/**
+ * Writes the WAL of a store that the repository does not have yet.
+ * @param marks by store, of the WAL that was written last
+ */
+async function push(
+  { catalog, config, log }: WorkerContext,
+  marks: Map<string, string>,
+  store: DueStore,
+  into: Repository,
+): Promise<void> {
+  const { backup } = store
+  if (!backup) return
+  const before: PushedWal = {
+    segment: backup.pushed_segment,
+    lsn: backup.pushed_lsn,
+    mark: backup.pushed_lsn === null ? '' : (marks.get(store.id) ?? ''),
+  }
+  const source = { id: store.id, home: homeOf(layoutOf(config), store.id), first: backup.first_segment }
+  const pushed = await pushWal(into, source, before)
+  if (pushed === 'missing' && backup.first_segment !== backup.segment) return skipLostWal(catalog, store.id)
+  if (pushed === 'missing') {
+    log.warn({ store: store.id }, 'WAL of a branch is gone that the repository does not have: it is backed up anew')
+    return requireBackup(catalog, store.id)
+  }
+  marks.set(store.id, pushed.mark)
+  const isRecorded = await recordPushed(catalog, { ...store, series: into.series }, pushed, COMPARE_SECONDS)
+  if (!isRecorded) marks.delete(store.id)
 }
 
 /** Removes the backups of branches that are gone. */

@@ -81,7 +81,7 @@ export function startDrillLoop(context: WorkerContext): Loop {
       if (running || stopping.signal.aborted) return
       if (!isClean) await alone(removeLeftovers)
       isClean = true
-      repository = await findRepository(config.dataDir, config.pgBackRest, repository)
+      repository = await findRepository(config.dataDir, config.pgBackRest, repository, stopping.signal)
       if (!repository) return
       await requestDueDrills(catalog, hostId, config.drillHours)
       if (!(await hasDueDrill(catalog, hostId))) return
@@ -118,7 +118,7 @@ const drillsOf = (config: WorkerContext['config']): string => join(layoutOf(conf
 
 async function tryBackup(
   context: WorkerContext,
-  found: Repository,
+  repository: Repository,
   drill: DueDrill,
   signal: AbortSignal,
 ): Promise<Pick<BackupDrill, 'error'> & Partial<BackupDrill>> {
@@ -127,7 +127,6 @@ async function tryBackup(
   if (!branch) return { error: 'Its data are gone.' }
   const store = await ownedRefOf(context, branch)
   const home = join(drillsOf(config), store.id)
-  const repository: Repository = { ...found, run: (args, options) => found.run(args, { ...options, signal }) }
   const backup = (await listBackups(repository, store.id)).at(-1)
   if (!backup) return { error: 'The repository has no backup of it.' }
   await mkdir(home, { recursive: true, mode: 0o711 })
