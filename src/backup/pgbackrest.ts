@@ -1,4 +1,5 @@
 /** Runs pgBackRest (pgbackrest.org), which writes backups and WAL to a repository and reads them there. */
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { buffer } from 'node:stream/consumers'
 import { UsageError } from '../errors.ts'
@@ -57,8 +58,8 @@ async function runProgram(
     stdio: 'pipe',
   })
   const end = () => {
-    child.kill()
-    setTimeout(() => child.kill('SIGKILL'), KILL_MS).unref()
+    signalAll(child, 'SIGTERM')
+    setTimeout(() => signalAll(child, 'SIGKILL'), KILL_MS).unref()
   }
   signal?.addEventListener('abort', end)
   if (signal?.aborted) end()
@@ -71,11 +72,24 @@ async function runProgram(
     buffer(child.stderr),
     ended.finally(() => signal?.removeEventListener('abort', end)),
   ])
-  signal?.throwIfAborted()
+  if (signal?.aborted) {
+    // Its helpers may be waiting for the repository yet.
+    signalAll(child, 'SIGKILL')
+    signal.throwIfAborted()
+  }
   if (code === NO_PROGRAM) throw new UsageError(missing(program))
   if (typeof code === 'number' && codes.includes(code)) return { code, output }
   const how = typeof code === 'number' ? `ended with ${code}` : `was ended by ${String(endedBy)}`
   throw new BackupError(reasonIn(said.toString('utf8')) || `pgBackRest ${how}`)
+}
+
+/** Signals a program, which leads a process group, and its helpers. */
+function signalAll({ pid }: ChildProcess, signal: NodeJS.Signals): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, signal)
+  } catch {
+    // All have ended.
+  }
 }
 
 const missing = (program: string): string =>
