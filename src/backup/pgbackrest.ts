@@ -57,9 +57,10 @@ async function runProgram(
     env: BARE_ENVIRONMENT,
     stdio: 'pipe',
   })
+  let killing: NodeJS.Timeout | undefined
   const end = () => {
     signalAll(child, 'SIGTERM')
-    setTimeout(() => signalAll(child, 'SIGKILL'), KILL_MS).unref()
+    killing = setTimeout(() => signalAll(child, 'SIGKILL'), KILL_MS)
   }
   signal?.addEventListener('abort', end)
   if (signal?.aborted) end()
@@ -70,7 +71,10 @@ async function runProgram(
   const [output, said, [code, endedBy]] = await Promise.all([
     buffer(child.stdout),
     buffer(child.stderr),
-    ended.finally(() => signal?.removeEventListener('abort', end)),
+    ended.finally(() => {
+      signal?.removeEventListener('abort', end)
+      clearTimeout(killing)
+    }),
   ])
   if (signal?.aborted) {
     // Its helpers may be waiting for the repository yet.
