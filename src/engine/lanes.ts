@@ -34,9 +34,9 @@ export interface LaneOptions {
 
 /** Of this many places of a lane, one is kept from a project that has the others. */
 const RESERVED_OF = 8
-/** The lane of copies has this many times its places, most of them for projects that copy nothing yet. */
+/** The lane of copies has this many times its places, most of them for projects without a copy. */
 const OF_PROJECTS = 3
-/** This many times with those for accounts that copy nothing yet: one account may have many projects. */
+/** This many times with those for accounts without a copy: an account may have many projects. */
 const OF_ALL = 4
 
 export function createLane({ name, actions, places }: LaneOptions): OperationLane {

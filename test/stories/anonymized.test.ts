@@ -379,7 +379,8 @@ test('published tables without a key are masked, and have the replica identity o
   const { place, operations } = await create([rule], true)
   await neap.ended(operations)
   const found = `select (select count(*) from mail where email like '%secret%')::int as real,
-                        (select string_agg(relreplident, '') from pg_class where relname in ('mail', 'old_mail')) as kept`
+                        (select string_agg(relreplident, '') from pg_class
+                          where relname in ('mail', 'old_mail')) as kept`
   assert.deepEqual(await query(neap, place.uri, found), [{ real: 0, kept: 'dd' }])
   await query(neap, main.uri, 'drop publication mails; drop table old_mail, mail')
 })

@@ -119,7 +119,7 @@ test('on a full Btrfs the catalog runs on, and a branch can be deleted', { skip:
     for (let turn = 0; turn < 20; turn++)
       await other
         .call('PATCH /projects/:project_id', { params, body: { project: { name: `turn ${turn}` } } })
-        .catch((error: Error) => assert.match(error.message, /The disk of the catalog is full/))
+        .catch((error: unknown) => assert.match(String(error), /The disk of the catalog is full/))
     await remove(branch, other)
     assert.equal(catalogOf(directory), catalog)
   } finally {
