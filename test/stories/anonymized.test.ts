@@ -103,8 +103,10 @@ const realRows = async ({ uri }: Place): Promise<number> => {
   const [row] = await query<{ count: number }>(
     neap,
     uri,
-    `select (select count(*) from person where email like '%secret%' or name like 'Real%' or born = '1990-01-01'
+    `select (select count(*) from person where email like '%secret%' or name like 'Real%'
                                                or domain like '%secret%' or salary > 0)::int
+          -- A random date may be this one.
+          + coalesce((select count(*) from person where born = '1990-01-01' having count(*) > 5), 0)::int
           + (select count(*) from payment where person_email like '%secret%')::int
           + (select count(*) from names where name like 'Real%')::int
           + (select count(*) from pg_stats where most_common_vals::text ~ 'secret|Real'
