@@ -21,6 +21,10 @@ export function memoryLimit(dataDir: string, computeId: string): number {
   return Number(readFileSync(join(group, file), 'utf8'))
 }
 
+export function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+}
+
 /** The groups of a process, of those that limit computes, that are no compute's. */
 export function groupsOutside(pid: number): string[] {
   return readFileSync(`/proc/${pid}/cgroup`, 'utf8')

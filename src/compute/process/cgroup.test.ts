@@ -1,9 +1,8 @@
 import { deepEqual, doesNotMatch, equal, match, ok, rejects } from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { until } from '../../../test/processes.ts'
-import { cpuQuota, groupsOutside, memoryLimit } from '../../../test/control_groups.ts'
+import { childrenOf, cpuQuota, groupsOutside, memoryLimit } from '../../../test/control_groups.ts'
 import { cgroups } from './cgroup.ts'
 
 const local = freshHost()
@@ -20,8 +19,7 @@ test('all processes of a compute are in its groups', { skip }, async () => {
   const branch = local.branch('grouped')
   await settled(() => storage.create(branch, next()))
   const { pid } = await local.start(branch, next())
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')
-  for (const each of [pid, ...children.map(Number)]) deepEqual(groupsOutside(each), [], String(each))
+  for (const each of [pid, ...childrenOf(pid)]) deepEqual(groupsOutside(each), [], String(each))
   await settled(() => computes.stop(branch, next()))
 })
 

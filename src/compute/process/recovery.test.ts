@@ -1,6 +1,6 @@
 import assert, { deepEqual, equal, match } from 'node:assert/strict'
 import { after, before, test } from 'node:test'
-import { groupsOutside } from '../../../test/control_groups.ts'
+import { childrenOf, groupsOutside } from '../../../test/control_groups.ts'
 import { freshHost, PG_VERSION, query, settled, SMALL } from '../../../test/local_host.ts'
 import { kill, until } from '../../../test/processes.ts'
 import { stopReplay } from '../../../test/stopped_replay.ts'
@@ -30,8 +30,10 @@ test('a start tells how far a recovery is, and goes on with it', async () => {
   const first = (await replaying) ?? assert.fail('the replay was not seen')
   const fence = next()
   equal(await starting, 'pending')
-  // Forked before its server was moved there.
-  if (isLimited) await until('the replay is in the groups of its compute', () => groupsOutside(first).length === 0)
+  // Some are forked before the server is moved there.
+  const processes = () => [first, ...childrenOf(notedServer(local.home(branch))?.pid ?? 0)]
+  if (isLimited)
+    await until('all are in the groups of the compute', () => processes().flatMap(groupsOutside).length === 0)
   const told = await computes.readProgress(branch)
   match(told, /^Postgres recovers after a crash: \d+ of \d{3} MiB of its log are replayed$/)
   equal(await computes.readProgress(branch), told)
