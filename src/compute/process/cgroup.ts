@@ -94,28 +94,27 @@ export function cgroups(dataDir: string, hierarchies: readonly Hierarchy[] = rea
   /** Limits a compute. Returns why its memory is not limited as it should be. Errors: the system's. */
   async function apply(instance: string, limits: ResourceLimits): Promise<string | undefined> {
     const held = files.use(reader(instance)).anonBytes
+    const limit = files.memoryLimit(reader(instance))
     // Version 2 would end a process of it, version 1 refuses.
     const isOver = limits.memoryBytes < held
     // Never more than it has: a tenant decides what he holds.
-    const spare = Math.min(Math.ceil(held / MEMORY_SPARE), files.memoryLimit(reader(instance)))
+    const spare = Math.min(Math.ceil(held / MEMORY_SPARE), limit)
     const memoryBytes = isOver ? Math.max(spare, limits.memoryBytes) : limits.memoryBytes
-    const error = await writeAll(instance, { ...limits, memoryBytes })
-    if (isOver) return `its memory limit follows what it holds: over ${mib(limits.memoryBytes)} cannot be reclaimed`
-    if (error) throw error
-    return undefined
-  }
-
-  /** Writes every limit that can be written. Returns the first error. */
-  async function writeAll(instance: string, limits: ResourceLimits): Promise<Error | undefined> {
+    // A lower memory limit waits for the pages that are reclaimed. All else takes no time, and a client may wait.
+    const write = memoryBytes < limit ? writeFile : writeFileSync
     let failed: Error | undefined
-    for (const { controller, file, value, optional } of [files.cpuQuota(limits), ...files.limits(limits)])
+    for (const { controller, file, value, optional } of [
+      files.cpuQuota(limits),
+      ...files.limits({ ...limits, memoryBytes }),
+    ])
       try {
-        // A lower memory limit waits for the pages that are reclaimed.
-        await writeFile(fileOf(controller, instance, file), value)
+        await write(fileOf(controller, instance, file), value)
       } catch (error) {
         if (!optional) failed ??= error as Error
       }
-    return failed
+    if (isOver) return `its memory limit follows what it holds: over ${mib(limits.memoryBytes)} cannot be reclaimed`
+    if (failed) throw failed
+    return undefined
   }
 
   function remove(instance: string): void {
