@@ -42,6 +42,13 @@ export function listWronglyRefusing(
     select e.* from ${DECIDED} where e.deleted_at is null and e.writes_refused is distinct from d.why and ${where}`)
 }
 
+/** Whether an endpoint should refuse writes and does not, or the reverse. */
+export async function refusesWrongly(db: Db, endpointId: string): Promise<boolean> {
+  const row = await db.row(sql`
+    select from ${DECIDED} where e.id = ${endpointId} and e.writes_refused is distinct from d.why`)
+  return row !== undefined
+}
+
 /** Records whether and why an endpoint refuses writes. Returns it if that has changed. */
 export function decideOnWrites(db: Db, endpointId: string): Promise<Endpoint | undefined> {
   return db.row(sql`

@@ -7,7 +7,7 @@ import { type Endpoint, findEndpoint } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { lockEndpointAndProject } from '../catalog/project.ts'
 import { capacityOf, takeRoom } from '../catalog/room.ts'
-import { decideOnWrites } from '../catalog/size_limit.ts'
+import { decideOnWrites, refusesWrongly } from '../catalog/size_limit.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
 import {
@@ -62,11 +62,11 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
   const { catalog, hostId } = context
   const endpointId = operation.endpoint_id ?? ''
   // A client waits: all at the same time.
-  const [branch, endpoint, waited, decided] = await Promise.all([
+  const [branch, endpoint, waited, isWrong] = await Promise.all([
     branchOf(tx, operation),
     findEndpoint(tx, endpointId),
     takeRoom(catalog, endpointId, hostId),
-    decideOnWrites(catalog, endpointId),
+    refusesWrongly(tx, endpointId),
   ])
   if (!endpoint) throw new OperationFailed('the endpoint was deleted before it could start')
   if (endpoint.branch_id !== branch.id)
@@ -82,6 +82,8 @@ export async function startAndActivate(operation: Claimed, context: WorkerContex
     (await context.storage.unpack(store, fenceOf(operation))) === 'pending'
   )
     return waitUntil(context.storage.filled(store), 'the archived data are being brought back')
+  // Outside this transaction: it locks rows that others wait for.
+  const decided = isWrong ? await decideOnWrites(catalog, endpointId) : undefined
   const spec = specOf(decided ?? endpoint, branch)
   const compute = await context.computes.start(store, spec, fenceOf(operation))
   if (compute === 'pending')
