@@ -14,6 +14,8 @@ export interface ReadyProject {
 
 const NONE: ReadyProject = { project_id: null, connection_uri: null }
 const MAKE_MS = 120_000
+/** A compute that recovers, or has no room to, may take longer: only its connection string is not shown then. */
+const WAKE_MS = 20_000
 const TRIES = 5
 
 /**
@@ -84,7 +86,7 @@ async function wake(call: ApiClient, catalog: Catalog, project_id: string): Prom
   await awaitOperations(
     catalog,
     operations.map(({ id }) => id),
-    MAKE_MS,
+    WAKE_MS,
   )
 }
 
