@@ -114,6 +114,15 @@ export function unfinishedOperations(db: Db, branchId: string, endpointId?: stri
        and (o.branch_id = ${branchId} or o.endpoint_id = ${endpointId ?? null}) order by o.seq`)
 }
 
+/** Whether other operations of the branch of an operation, or of its whole project, are due. */
+export async function isWaitedFor(db: Db, id: string): Promise<boolean> {
+  const row = await db.row(sql`
+    select from operation own join operation o on o.project_id = own.project_id and o.id <> own.id
+     where own.id = ${id} and o.finished_at is null
+       and (o.branch_id = own.branch_id or own.project_id = any (o.excludes) and o.run_at <= clock_timestamp())`)
+  return row !== undefined
+}
+
 /** Whether an operation stops the compute of a branch that its endpoint has left. */
 export async function isOfMove(db: Db, id: string): Promise<boolean> {
   const row = await db.row<{ is: boolean }>(sql`select input ? 'to' as is from operation where id = ${id}`)

@@ -6,7 +6,7 @@
  */
 import { setBranchArchived } from '../catalog/archived_branch.ts'
 import { findStoredBranch } from '../catalog/branch.ts'
-import { unfinishedOperations } from '../catalog/operation.ts'
+import { isWaitedFor } from '../catalog/operation.ts'
 import { noteProjectSpaceChange } from '../catalog/space.ts'
 import { done, waitUntil } from '../engine/definition.ts'
 import { type Action, fenceOf, refOf } from './request.ts'
@@ -20,8 +20,7 @@ export const timelineArchive: Action<Record<string, never>> = {
     async data_packed(operation, { storage }, tx) {
       const branch = await findStoredBranch(tx, operation.branch_id as string)
       if (!branch) return done
-      const waiting = await unfinishedOperations(tx, branch.id)
-      const isWanted = waiting.some(({ id }) => id !== operation.id)
+      const isWanted = await isWaitedFor(tx, operation.id)
       const to = [refOf(branch), fenceOf(operation)] as const
       const progress = isWanted ? await storage.unpack(...to) : await storage.pack(...to)
       if (progress === 'pending') return waitUntil(storage.filled(refOf(branch)), 'the data are being compressed')

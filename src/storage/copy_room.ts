@@ -18,9 +18,17 @@ export async function requireCopyRoom(
 ): Promise<number> {
   // On a full disk there is no room for the probe either.
   if ((await cloneKindOf(directory).catch(() => 'copy')) === 'reflink') return Infinity
+  return requireFree(directory, bytesBelow(source, skip), 'the copy')
+}
+
+/**
+ * Checks that a disk has room before work takes it. Returns the bytes that it may have. Errors: as `requireCopyRoom`.
+ * @param what the work, for the error
+ */
+export async function requireFree(directory: string, bytes: number, what: string): Promise<number> {
   const { bsize, bavail } = await statfs(directory)
-  const [needed, free] = [bytesBelow(source, skip) + SPARED_BYTES, bsize * bavail]
+  const [needed, free] = [bytes + SPARED_BYTES, bsize * bavail]
   if (needed > free)
-    throw new Error(`no space left on device: the copy needs ${bytesText(needed)}, and ${bytesText(free)} are free`)
+    throw new Error(`no space left on device: ${what} needs ${bytesText(needed)}, and ${bytesText(free)} are free`)
   return free - SPARED_BYTES
 }

@@ -7,11 +7,11 @@ import { withTimeout } from '../race.ts'
 /** A call waits so long for a program, in seconds: most work on small stores takes less. */
 const CAP_SECONDS = 0.5
 
-/** The command line of a program beside a module, compiled exactly when that is. @param name without extension */
+/** The command line of a program beside a module. @param name without extension */
 export const programBeside = (module: string, name: string): readonly string[] => [
   process.execPath,
   '--disable-warning=ExperimentalWarning',
-  fileURLToPath(new URL(`${name}.${module.endsWith('.ts') ? 'ts' : 'js'}`, module)),
+  fileURLToPath(new URL(`${name}.ts`, module)),
 ]
 
 interface Detached {
@@ -40,10 +40,10 @@ export async function runDetached({ args, input = '', logFile, cacheDir }: Detac
   return withTimeout(ended, CAP_SECONDS * 1000, 'late')
 }
 
-/** Throws the message that a program has left in a file, once. */
-export function throwNoted(file: string): void {
+/** Throws the message that a program has left in a file, once. @param As the class of the error */
+export function throwNoted(file: string, As: new (message: string) => Error = Error): void {
   if (!existsSync(file)) return
   const message = readFileSync(file, 'utf8')
   rmSync(file, { force: true })
-  throw new Error(message)
+  throw new As(message)
 }

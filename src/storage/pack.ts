@@ -10,6 +10,7 @@ import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fenceText, isEffectCode, outcomeOf, runEffect } from '../host/effect.ts'
+import { ConfigurationError } from '../host/failures.ts'
 import type { Fence, Progress } from '../host/fence.ts'
 import { waitStopped } from '../host/server_lock.ts'
 import { programBeside, runDetached, throwNoted } from './detached.ts'
@@ -24,6 +25,8 @@ export const PACKING_FILE = 'data.tar.zst.making'
 export const PACKED_DATA = 'pgdata.packed'
 export const UNPACKING = 'unpacking'
 export const PACK_ERROR = 'pack.error'
+/** The bytes that the data take on the disk when they are unpacked. */
+export const PACKED_BYTES = 'data.bytes'
 
 interface PackOptions {
   readonly logFile: string
@@ -37,7 +40,7 @@ export const isPacked = (home: string): boolean =>
 
 /**
  * Packs the data directory of a store by a program of its own, or joins one that does; `pending` while it runs.
- * @throws FencedError when a newer attempt acted on this store; the packer's error
+ * @throws FencedError when a newer attempt acted on this store; ConfigurationError with the packer's message
  */
 export async function packStore(home: string, options: PackOptions): Promise<Progress> {
   const isDone = () => isPacked(home) && !existsSync(join(home, PACKED_DATA))
@@ -46,7 +49,7 @@ export async function packStore(home: string, options: PackOptions): Promise<Pro
 
 /**
  * Unpacks the data directory of a store, as `packStore`. A packing that has not ended is ended: its data are whole.
- * @throws as `packStore`
+ * @throws FencedError; the packer's error
  */
 export async function unpackStore(home: string, options: PackOptions): Promise<Progress> {
   const isDone = () => existsSync(join(home, 'pgdata'))
@@ -55,7 +58,7 @@ export async function unpackStore(home: string, options: PackOptions): Promise<P
   if ((await waitStopped(home, END_SECONDS)) === 'pending') return 'pending'
   // Its last step may have been under way.
   if (!isDone()) return 'pending'
-  for (const left of [PACKED_FILE, PACKING_FILE, PACKED_DATA, UNPACKING, PACK_ERROR])
+  for (const left of [PACKED_FILE, PACKING_FILE, PACKED_BYTES, PACKED_DATA, UNPACKING, PACK_ERROR])
     await rm(join(home, left), { recursive: true, force: true })
   return 'done'
 }
@@ -66,13 +69,15 @@ async function runPacker(
   isDone: () => boolean,
   { logFile, cacheDir, fence }: PackOptions,
 ): Promise<Progress> {
-  throwFailure(home)
+  throwFailure(home, what)
   const args = ['pack', home, fenceText(fence), what === 'pack' ? 'yes' : 'no', ...PACKER, what, home]
   const code = await runDetached({ args, logFile, cacheDir })
   if (code === 'late') return 'pending'
   if (isEffectCode(code) && outcomeOf(code, '') === 'gone') throw new Error('The branch was removed.')
-  throwFailure(home)
+  throwFailure(home, what)
   return isDone() && (await waitStopped(home, 0)) === 'done' ? 'done' : 'pending'
 }
 
-const throwFailure = (home: string): void => throwNoted(join(home, PACK_ERROR))
+/** Data that cannot be packed stay as they are; unpacking is tried again, as once the disk has room. */
+const throwFailure = (home: string, what: 'pack' | 'unpack'): void =>
+  throwNoted(join(home, PACK_ERROR), what === 'pack' ? ConfigurationError : Error)
