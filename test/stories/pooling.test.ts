@@ -168,3 +168,27 @@ test('a pooled client wakes an endpoint and does not keep it active', async () =
   assert.equal((await client.query('select 1')).rowCount, 1)
   await client.end()
 })
+
+test('a pooled client of a removed role gets no session of a role that is made anew under its name', async () => {
+  const at = { project_id: home.project_id, branch_id: home.branch_id }
+  const make = async (): Promise<string> => {
+    const { role, operations } = await neap.call('POST /projects/:project_id/branches/:branch_id/roles', {
+      params: at,
+      body: { role: { name: 'bob' } },
+    })
+    await neap.ended(operations)
+    return Object.assign(new URL(pooledUri), { username: 'bob', password: role.password }).href
+  }
+  const former = await connect(neap, await make())
+  assert.deepEqual((await former.query('select current_user')).rows, [{ current_user: 'bob' }])
+  const { operations } = await neap.call('DELETE /projects/:project_id/branches/:branch_id/roles/:role_name', {
+    params: { ...at, role_name: 'bob' },
+  })
+  await neap.ended(operations)
+  const next = await connect(neap, await make())
+  assert.deepEqual((await next.query('select current_user')).rows, [{ current_user: 'bob' }])
+  await assert.rejects(former.query('select current_user'), { code: '28P01' })
+  assert.deepEqual((await next.query('select current_user')).rows, [{ current_user: 'bob' }])
+  await next.end()
+  former.end().catch(() => undefined)
+})

@@ -24,7 +24,8 @@ export interface PoolName {
 
 export interface Pools {
   /**
-   * Returns the pool of that name, and creates it if needed.
+   * Returns the pool of that name and password, and creates it if needed: after a change of the password, or of the
+   * role, clients that logged in before get no session of clients that logged in since.
    * @param admitted the login of its latest client, which opens server connections from now on
    */
   enter(name: PoolName, admitted: Admitted): Pool
@@ -46,7 +47,7 @@ export function createPools(options: {
 
   return {
     enter({ endpointId, user, database }, admitted) {
-      const key = [endpointId, user, database].join('\0')
+      const key = [endpointId, user, database, admitted.keys.clientKey.toString('base64')].join('\0')
       const known = pools.get(key)
       if (known) {
         known.admitted = admitted
