@@ -233,9 +233,13 @@ function insertOwnAnswers({ protocol: { unanswered }, reader }: Server): void {
   }
 }
 
-function reportParameter({ reported, protocol, borrower }: Server, text: string): boolean {
+function reportParameter(server: Server, text: string): boolean {
+  const { reported, protocol, borrower } = server
   const [name = '', value = ''] = text.split('\0')
-  reported.report(name, value)
+  if (!reported.report(name, value)) {
+    close(server)
+    return false
+  }
   if (isHidden(protocol)) return false
   borrower?.parameter(name, value)
   return true

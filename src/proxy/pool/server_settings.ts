@@ -10,7 +10,8 @@ export interface ServerSettings {
   active(): Parameters
   /** Comparison key of the settings that follow a client. */
   key(): string
-  report(name: string, value: string): void
+  /** Returns false if the server reports more than a Postgres does. */
+  report(name: string, value: string): boolean
   /** A reset is about to be sent. */
   expectReset(): void
   /** Postgres will report changes that a reset made with its next ReadyForQuery. */
@@ -18,6 +19,9 @@ export interface ServerSettings {
   /** Postgres is ready for a query. @param isReset only a reset was run */
   ready(isReset: boolean): void
 }
+
+/** Limit of characters of all names and values. Postgres reports some twenty. */
+const MAX_CHARACTERS = 65_536
 
 /** @param initial the settings that a new session reports */
 export function createServerSettings(initial: Parameters): ServerSettings {
@@ -28,16 +32,21 @@ export function createServerSettings(initial: Parameters): ServerSettings {
   let active: Parameters = new Map(initial)
   let key: string | undefined
   let isUnreported = false
+  let characters = [...initial].flat().join('').length
 
   return {
     active: () => active,
     key: () => (key ??= keyOf(active)),
     report(name, value) {
+      const before = reported.get(name)
+      characters += before === undefined ? name.length + value.length : value.length - before.length
+      if (characters > MAX_CHARACTERS) return false
       reported.set(name, value)
       if (atReset.get(name) === value) altered.delete(name)
       else altered.add(name)
       active.set(name, value)
       key = undefined
+      return true
     },
     expectReset() {
       isUnreported = true
