@@ -58,7 +58,7 @@ const MAY_IMPORT: Record<string, string> = {
   address_range: '',
   key_handover: '',
   login_code: '',
-  postgres: 'size',
+  postgres: 'race, size',
   size: '',
   bytes: '',
   walls: '',

@@ -1,7 +1,6 @@
 import pg from 'pg'
 import type { ComputeAddress } from '../compute/compute.ts'
-import { ADMIN, guardLogin, ownSession } from '../postgres/own_session.ts'
-import { withTimeout } from '../race.ts'
+import { ADMIN, endSession, guardLogin, ownSession } from '../postgres/own_session.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
 /** application_name of sessions that keep a compute awake: while a running branch is cloned, or a schema is dumped. */
@@ -47,7 +46,7 @@ export async function withRoleSession<T>(
   try {
     return await work({ query: (text) => client.query(text) })
   } finally {
-    await withTimeout(client.end(), END_MS, undefined)
+    await endSession(client)
   }
 }
 
@@ -57,9 +56,6 @@ export const literal = pg.escapeLiteral
 
 /** Time-out in milliseconds of a session whose result Neap can do without. */
 export const LOOK_TIMEOUT_MS = 1_500
-
-/** A frozen server does not respond to the end of a session. */
-const END_MS = 1_000
 
 /** Runs `work` in a superuser session at a compute. Connecting and each statement have at most `timeoutMs` each. */
 export async function withAdminSession<T>(
@@ -85,6 +81,6 @@ export async function withAdminSession<T>(
       beside: (other, there) => withAdminSession(address, secrets, { ...options, database: other }, there),
     })
   } finally {
-    await withTimeout(client.end(), END_MS, undefined)
+    await endSession(client)
   }
 }

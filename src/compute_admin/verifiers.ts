@@ -1,6 +1,6 @@
 import type pg from 'pg'
 import type { ComputeAddress } from '../compute/compute.ts'
-import { LOGIN_READER, ownSession } from '../postgres/own_session.ts'
+import { LOGIN_READER, ownSession, endSession } from '../postgres/own_session.ts'
 import type { StoreSecrets } from '../secrets/stores.ts'
 
 /** Reads the verifiers of a compute's roles, over a session that is kept for a while, since each login reads one. */
@@ -30,7 +30,7 @@ export function createVerifierReader(secrets: Pick<StoreSecrets, 'loginReader'>)
     clearTimeout(kept.timer)
     if (sessions.get(name) === kept) sessions.delete(name)
     kept.session.then(
-      (client) => void client.end().catch(() => {}),
+      (client) => void endSession(client),
       () => {},
     )
   }

@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events'
 import type { Duplex } from 'node:stream'
 import pg from 'pg'
+import { withTimeout } from '../race.ts'
 
 /** Neap's own superuser in every compute, and its own database there. Users have access to neither. */
 export const ADMIN = 'neap_admin'
@@ -139,9 +140,18 @@ function ownClient(options: Omit<OwnSessionOptions, 'passwords'>, password: stri
   return client
 }
 
+/** A frozen server does not respond to the end of a session, nor does code in a compute that has taken it over. */
+const END_MS = 1_000
+
+/** Ends a session, or cuts it off where the server does not close it. */
+export async function endSession(client: pg.Client): Promise<void> {
+  await withTimeout(client.end(), END_MS, undefined).catch(() => undefined)
+  connectionOf(client).stream.destroy()
+}
+
 /** The events of the driver's connection, before the driver acts on them. */
 interface Connection extends EventEmitter {
-  readonly stream: EventEmitter & { destroy(error: Error): void }
+  readonly stream: EventEmitter & { destroy(error?: Error): void }
 }
 
 const connectionOf = (client: pg.Client): Connection => (client as unknown as { connection: Connection }).connection

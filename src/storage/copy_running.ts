@@ -1,15 +1,14 @@
 import { closeSync, fchownSync, fstatSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
-import { SERVER_PORT } from '../host/layout.ts'
 import { backupLabel } from '../postgres/backup_label.ts'
 import { type Checkpoint, lastCheckpoint, readControlFile, recoveringTo } from '../postgres/control_file.ts'
 import { isLeftOut } from '../postgres/data_directory.ts'
-import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { endSession } from '../postgres/own_session.ts'
 import { lsnPosition, SEGMENT_BYTES, segmentStart, timelineOf } from '../postgres/wal.ts'
 import { copyTree, type CopyTarget, openBelow, type Source } from './copy_tree.ts'
 import { copyWal } from './copy_wal.ts'
-import { endOfWal, type RunningParent } from './parent_session.ts'
+import { endOfWal, parentSession, type RunningParent } from './parent_session.ts'
 
 const CONTROL_FILE = 'global/pg_control'
 /** Postgres writes it some times per second at most. */
@@ -19,8 +18,6 @@ const MAX_READS = 1_000
  * ends. With more, the parent ends a segment and makes a checkpoint, which serves all copies that follow.
  */
 const MAX_WAL_BYTES = 4 * 2 ** 20
-/** Limit for each statement. The longest is a checkpoint, which code in a compute may freeze while others wait. */
-const STATEMENT_MS = 180_000
 
 /**
  * Copies the data directory of a running server in the order of clone.pl: its control file first, then all other files,
@@ -28,15 +25,7 @@ const STATEMENT_MS = 180_000
  * which a slot retains that WAL. Returns whether the parent has subscriptions.
  */
 export async function copyRunning(source: Source, target: CopyTarget, parent: RunningParent): Promise<boolean> {
-  const { socketDir: host, passwords } = parent
-  const session = await ownSession({
-    host,
-    port: SERVER_PORT,
-    user: ADMIN,
-    passwords,
-    name: 'neap: branch',
-    timeoutMs: STATEMENT_MS,
-  })
+  const session = await parentSession(parent)
   try {
     const control = await retainedControl(session, source)
     await copyTree(source, target, (path) => isLeftOut(path) || path === CONTROL_FILE)
@@ -48,7 +37,7 @@ export async function copyRunning(source: Source, target: CopyTarget, parent: Ru
     writeOwned(target, CONTROL_FILE, recoveringTo(control, end))
     return subscribed
   } finally {
-    await session.end().catch(() => undefined)
+    await endSession(session)
   }
 }
 

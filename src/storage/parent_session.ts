@@ -1,11 +1,23 @@
 import type pg from 'pg'
 import { messageOf } from '../errors.ts'
+import { SERVER_PORT } from '../host/layout.ts'
+import { ADMIN, ownSession } from '../postgres/own_session.ts'
+
+/**
+ * Limit for the connection and each statement. The longest is a checkpoint, which code in a compute may freeze while
+ * others wait.
+ */
+const STATEMENT_MS = 180_000
 
 /** How to reach a parent's server. */
 export interface RunningParent {
   readonly socketDir: string
   readonly passwords: readonly string[]
 }
+
+/** Opens a session at a parent, which keeps it awake. */
+export const parentSession = ({ socketDir: host, passwords }: RunningParent): Promise<pg.Client> =>
+  ownSession({ host, port: SERVER_PORT, user: ADMIN, passwords, name: 'neap: branch', timeoutMs: STATEMENT_MS })
 
 /**
  * Socket errors, and SQLSTATE class 57: the server is shutting down, has crashed, or is not up yet. A server in its

@@ -14,13 +14,13 @@ import { SERVER_PORT } from '../host/layout.ts'
 import { forkEffect } from '../host/spawner.ts'
 import { recoveryEnd } from '../postgres/control_file.ts'
 import { LEFT_OUT_OF_CLONES } from '../postgres/data_directory.ts'
-import { ADMIN, ownSession } from '../postgres/own_session.ts'
+import { endSession } from '../postgres/own_session.ts'
 import { redoPosition, segmentNames, writtenPosition } from '../postgres/recovery_position.ts'
 import { socketPath } from '../postgres/server_socket.ts'
 import { segmentPosition, segmentStart, timelineOf } from '../postgres/wal.ts'
 import { withTimeout } from '../race.ts'
 import { listBases } from './base_place.ts'
-import { endOfWal, isSessionLost, type RunningParent } from './parent_session.ts'
+import { endOfWal, isSessionLost, parentSession, type RunningParent } from './parent_session.ts'
 import type { FillOptions } from './clone.ts'
 import type { CopyPlan } from './copier.ts'
 import { findSpare } from './spare.ts'
@@ -96,7 +96,7 @@ async function makeClone(
     if (completed === 'stale') await unlessLost(client.query('checkpoint'))
     return progressOf(completed)
   } finally {
-    void opened?.then((client) => client?.end()).catch(() => undefined)
+    void opened?.then((client) => client && endSession(client)).catch(() => undefined)
   }
 }
 
@@ -143,8 +143,8 @@ async function effect(args: readonly string[]): Promise<EffectOutcome> {
 }
 
 /** Opens a session at a parent; undefined when its server ends or does not accept one yet. */
-const openSession = ({ socketDir: host, passwords }: RunningParent): Promise<pg.Client | undefined> => {
-  const session = unlessLost(ownSession({ host, port: SERVER_PORT, user: ADMIN, passwords, name: 'neap: branch' }))
+const openSession = (parent: RunningParent): Promise<pg.Client | undefined> => {
+  const session = unlessLost(parentSession(parent))
   // It may fail before it is awaited.
   session.catch(() => undefined)
   return session

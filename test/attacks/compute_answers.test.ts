@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
-import { ADMIN, ownSession } from '../../src/postgres/own_session.ts'
+import { ADMIN, endSession, ownSession } from '../../src/postgres/own_session.ts'
 import { superuser } from '../admin.ts'
 import { query } from '../clients.ts'
 import { type Neap, startNeap } from '../neap.ts'
@@ -32,6 +33,37 @@ test('Neap closes its session at a compute when an answer is too large', async (
   const own = await ownSession({ host, port, user: ADMIN, passwords: [password ?? ''], name: 'test' })
   assert.equal((await own.query(`select repeat('x', ${MIB}) as text`)).rows.length, 1)
   await assert.rejects(own.query(`select repeat('x', ${64 * MIB}) as text`), /over 4 MiB/)
+})
+
+/** The pid on this machine of a backend, by the one that it has in its compute. */
+function backendOf(pid: number): number {
+  const found = readdirSync('/proc').find((each) => {
+    try {
+      const [, inner] = /^NSpid:.*\s(\d+)$/m.exec(readFileSync(`/proc/${each}/status`, 'utf8')) ?? []
+      const command = readFileSync(`/proc/${each}/cmdline`, 'utf8')
+      return Number(inner) === pid && command.startsWith(`postgres: ${ADMIN} neap`)
+    } catch {
+      return false
+    }
+  })
+  return Number(found)
+}
+
+test('Neap leaves no connection to a compute that does not end its session', async () => {
+  const session = await superuser(neap, first)
+  const { host, port, password } = session
+  await session.end()
+  const own = await ownSession({ host, port, user: ADMIN, passwords: [password ?? ''], name: 'test' })
+  const { rows } = await own.query<{ pid: number }>('select pg_backend_pid() as pid')
+  const backend = backendOf(rows[0]?.pid ?? 0)
+  process.kill(backend, 'SIGSTOP')
+  try {
+    await endSession(own)
+    const { stream } = (own as unknown as { connection: { stream: { destroyed: boolean } } }).connection
+    assert.equal(stream.destroyed, true)
+  } finally {
+    process.kill(backend, 'SIGCONT')
+  }
 })
 
 test('the error of an operation is truncated', async () => {

@@ -6,7 +6,7 @@ import type { Progress } from '../../host/fence.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
 import { ConfigurationError, ServerStartError } from '../../host/failures.ts'
 import { complaintIn, saysSinceStart } from '../../host/logs.ts'
-import { ADMIN, unprovenSession } from '../../postgres/own_session.ts'
+import { ADMIN, unprovenSession, endSession } from '../../postgres/own_session.ts'
 import { setOwnRoles } from '../../postgres/own_roles.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import { WITHOUT_PREWARM } from '../../postgres/settings.ts'
@@ -59,7 +59,7 @@ export async function recoverStore(plan: ServerPlan, store: string, secrets: Sto
     await replaceFile(join(home, 'conf', 'pg_hba.conf'), 0o644, Buffer.from(plan.hba))
     await session.query('select pg_reload_conf()')
   } finally {
-    await session.end()
+    await endSession(session)
   }
   return end(home)
 }

@@ -1,4 +1,4 @@
-import { ADMIN, ownSession, unprovenSession } from '../../postgres/own_session.ts'
+import { ADMIN, ownSession, unprovenSession, endSession } from '../../postgres/own_session.ts'
 import { scramVerifier } from '../../postgres/scram_verifier.ts'
 import type { StoreSecrets } from '../../secrets/stores.ts'
 import { UnknownKeyError } from '../../host/failures.ts'
@@ -34,11 +34,11 @@ export async function ensureOwnPasswords(
     const [admin, reader] = await verifiers
     await setOwnRoles(session, { admin, reader }, isFirst ? KEEP_WAL_SQL : undefined)
   } catch (error) {
-    await session.end()
+    await endSession(session)
     throw error
   }
   // A client waits.
-  await Promise.all([session.end(), notePassword(home, secrets.note(store))])
+  await Promise.all([endSession(session), notePassword(home, secrets.note(store))])
 }
 
 /** Whether a store has its parent's passwords yet, as before its first start. */
@@ -79,7 +79,7 @@ export async function replaceUnknownPassword(
     await session.query(`alter role ${ADMIN} password '${await scramVerifier(password)}'`)
     if (keepsWal && isInherited(note, store)) await session.query(KEEP_WAL_SQL)
   } finally {
-    await session.end()
+    await endSession(session)
   }
   if ((await stopServer(home, { fence })) === 'pending') return 'pending'
   await notePassword(home, secrets.note(REPLACED))

@@ -1,4 +1,4 @@
-import { ADMIN, ownSession } from '../../postgres/own_session.ts'
+import { ADMIN, ownSession, endSession } from '../../postgres/own_session.ts'
 import type { Progress } from '../../host/fence.ts'
 import { WITHOUT_PREWARM } from '../../postgres/settings.ts'
 import { SERVER_PORT } from '../../host/layout.ts'
@@ -30,7 +30,7 @@ export async function disableSubscriptions(plan: ServerPlan, passwords: readonly
   try {
     await session.query('UPDATE pg_subscription SET subenabled = false WHERE subenabled')
   } finally {
-    await session.end()
+    await endSession(session)
   }
   if ((await stopServer(plan.home, { fence: plan.fence })) === 'pending') return 'pending'
   unmarkSubscribed(plan.home)
