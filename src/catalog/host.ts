@@ -95,6 +95,8 @@ export interface HostDisk {
   readonly free: number
   /** With less than this free it is short. */
   readonly reserve: number
+  /** Whether it is short of inodes. */
+  readonly lacksInodes: boolean
 }
 
 /** A disk that is short remains so until this much more than its reserve is free. */
@@ -116,13 +118,14 @@ export interface Heartbeat {
 export function recordHeartbeat(
   db: Db,
   id: string,
-  { bytes, free, reserve }: HostDisk,
+  { bytes, free, reserve, lacksInodes }: HostDisk,
   place: string | undefined,
 ): Promise<Heartbeat | undefined> {
   return db.row(sql`
     update host set heartbeat_at = clock_timestamp(), beats = beats + 1,
            disk_bytes = ${bytes}, disk_free_bytes = ${free},
-           disk_short = ${free}::int8 < ${reserve}::int8 * case when disk_short then ${RELIEF}::float8 else 1 end
+           disk_short = ${lacksInodes}::bool or
+             ${free}::int8 < ${reserve}::int8 * case when disk_short then ${RELIEF}::float8 else 1 end
      where id = ${id} and place is not distinct from ${place ?? null}
     returning beats, (select epoch from installation), (select i.id from installation i) as installation`)
 }

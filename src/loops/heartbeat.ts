@@ -58,6 +58,8 @@ async function placeOf({ catalogUrl, dataDir }: Config): Promise<string | undefi
 /** Computes refuse writes while less is free: this part of the disk, or so many bytes if those are fewer. */
 const RESERVE = 0.05
 const RESERVE_BYTES = 512 * 2 ** 20
+/** So many inodes, as those of six new branches. */
+const RESERVE_INODES = 10_000
 
 /** Says every ten seconds that this host's worker lives, and how much of its disk is free. */
 export function startHeartbeat(context: WorkerContext): Loop {
@@ -69,13 +71,16 @@ export function startHeartbeat(context: WorkerContext): Loop {
   return startPeriodic(
     EVERY_MS,
     async () => {
-      const { bsize, blocks, bfree, bavail } = await statfs(branches).catch(() => statfs(config.dataDir))
+      const found = await statfs(branches).catch(() => statfs(config.dataDir))
+      const { bsize, blocks, bfree, bavail, files, ffree } = found
       // As df(1) counts: without what is reserved for root.
       const bytes = (blocks - bfree + bavail) * bsize
       const reserve =
         config.diskReserveMib === undefined ? Math.min(RESERVE * bytes, RESERVE_BYTES) : config.diskReserveMib * 2 ** 20
       const note = await readInstallation(config.dataDir)
-      const disk = { bytes, free: bavail * bsize, reserve: Math.round(reserve) }
+      // A filesystem that allocates inodes on demand reports a total of 0.
+      const lacksInodes = files > 0 && ffree < Math.min(RESERVE * files, RESERVE_INODES)
+      const disk = { bytes, free: bavail * bsize, reserve: Math.round(reserve), lacksInodes }
       const seen = await recordHeartbeat(catalog, hostId, disk, (place ??= await placeOf(config)))
       if (seen && (await compareHeartbeat(context, note, seen))) return
       log.fatal('the catalog is another one by now, or has this host elsewhere: starting again')

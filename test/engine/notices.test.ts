@@ -23,8 +23,8 @@ const DAY_MS = 86_400_000
 const setQuota = (catalog: Catalog, project: string, quota: object) =>
   catalog.rows(sql`update project set settings = ${JSON.stringify({ quota })}::jsonb where id = ${project}`)
 
-const setDisk = (catalog: Catalog, free: number) =>
-  recordHeartbeat(catalog, HOST, { bytes: 1000, free, reserve: 100 }, undefined)
+const setDisk = (catalog: Catalog, free: number, lacksInodes = false) =>
+  recordHeartbeat(catalog, HOST, { bytes: 1000, free, reserve: 100, lacksInodes }, undefined)
 
 /** Measures the store of a branch. */
 async function measure(catalog: Catalog, branchId: string, bytes: number): Promise<void> {

@@ -25,6 +25,7 @@ const base = mkdtempSync(join(tmpdir(), 'neap-full-disk-'))
 const dataDir = join(base, 'data')
 const reservesOf = (directory: string) => [1, 2].map((number) => join(directory, 'catalog', `reserve.${number}`))
 const isReserved = (directory = dataDir) => reservesOf(directory).every((file) => existsSync(file))
+const hasInodes = () => reservesOf(dataDir).every((file) => existsSync(join(`${file}.inodes`, '64')))
 let disk: SmallDisk
 let neap: Neap
 
@@ -103,6 +104,23 @@ test(
   },
 )
 
+test(
+  'a Neap that was killed whole starts with no inode left, where a branch can be deleted',
+  { skip: cannotMount },
+  async () => {
+    const place = await firstPlace(neap)
+    const branch = await until('a branch can be made again', () => branchOff(neap, place).catch(() => undefined))
+    await until('inodes are reserved', hasInodes)
+    disk.useInodes()
+    await neap.kill()
+    await kill(...postmastersOf(dataDir).map(({ pid }) => pid))
+    neap = await startNeap({ dataDir })
+    await remove(branch)
+    disk.drain()
+    await until('inodes are reserved again', hasInodes)
+  },
+)
+
 const WITHOUT_BTRFS = withoutFilesystems('btrfs')
 
 test('on a full Btrfs the catalog runs on, and a branch can be deleted', { skip: WITHOUT_BTRFS }, async () => {
@@ -145,6 +163,14 @@ test('on a disk that became read-only a request is told so', { skip: withoutFile
     await other.kill()
     await kill(...postmastersOf(directory).map(({ pid }) => pid))
     await leaveNothing(directory, { keep: true })
-    unmount()
+    // A process that is ending may have files open.
+    await until('the disk is not in use', () => {
+      try {
+        unmount()
+        return true
+      } catch {
+        return false
+      }
+    })
   }
 })
