@@ -35,6 +35,8 @@ export interface CallOptions {
   readonly idempotencyKey?: string
   /** The organization that the operator asks about; only over the socket. */
   readonly organization?: string | undefined
+  /** Seconds without a byte of the answer after which the request fails, besides those of `wait`; 300 unless given. */
+  readonly patience?: number
 }
 
 /** The API's answer to a route. */
@@ -47,6 +49,8 @@ export type ApiClient = <K extends RouteKey>(
 ) => Promise<ApiResponse<K>>
 
 const BASE = '/api/v2'
+/** The longest requests wait for a compute. */
+const PATIENCE_SECONDS = 300
 
 /**
  * A typed client without generated code: the key is the route, the types come from its declaration. Errors: AppError
@@ -94,7 +98,7 @@ async function send(
   method: string,
   path: string,
   body: unknown,
-  { wait, idempotencyKey, organization }: CallOptions,
+  { wait, idempotencyKey, organization, patience = PATIENCE_SECONDS }: CallOptions,
 ): Promise<{ status: number; text: string }> {
   const text = body === undefined ? undefined : JSON.stringify(body)
   const address = 'socket' in target ? undefined : new URL(target.url)
@@ -125,6 +129,9 @@ async function send(
         response.on('end', () => resolve({ status: response.statusCode ?? 0, text: received }))
         response.on('error', reject)
       },
+    )
+    sent.setTimeout(1_000 * (patience + (wait ?? 0)), () =>
+      sent.destroy(new AppError('UNAVAILABLE', `The API has not answered ${method} ${path} within ${patience} s.`)),
     )
     sent.on('error', reject)
     sent.end(text)

@@ -18,7 +18,7 @@ export function apiClient({ dataDir, apiUrl, apiKey }: Access): ApiClient {
     throw new UsageError(
       `The API at ${apiUrl} needs a key: set NEAP_API_KEY, or give --api-key. neap keys create makes one.`,
     )
-  return reaching({ url: apiUrl, key: apiKey }, (error) => {
+  return reaching({ url: apiUrl, key: apiKey }, async (error) => {
     const { code } = error as NodeJS.ErrnoException
     return new UsageError(`Cannot reach the API at ${apiUrl}: ${messageOf(error) || code}`, { cause: error })
   })
@@ -34,25 +34,28 @@ export function localClient(flags: Overrides): ApiClient {
       return readSetting('runtimeDir', flags)
     },
   })
-  return reaching({ socket }, (error) => {
+  return reaching({ socket }, async (error) => {
     const code = (error as NodeJS.ErrnoException).code ?? ''
     if (code === 'EACCES')
       return new UsageError(`The Neap on ${dataDir} belongs to another user: run this as that user.`)
-    if (['ENOENT', 'ECONNREFUSED'].includes(code))
-      return new UsageError(
-        `No Neap runs on ${dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
-      )
-    return error
+    if (!['ENOENT', 'ECONNREFUSED'].includes(code)) return error
+    // Loaded where it is needed: each command would take longer.
+    const { isSupervised } = await import('../supervisor/stale_parts.ts')
+    return new UsageError(
+      isSupervised(dataDir)
+        ? `The Neap on ${dataDir} runs, and its API does not: it is starting, or ending. Try again in some seconds.`
+        : `No Neap runs on ${dataDir}: start it with make up (or npx neap up), or name another with --data-dir.`,
+    )
   })
 }
 
-function reaching(target: ApiTarget, explain: (error: unknown) => unknown): ApiClient {
+function reaching(target: ApiTarget, explain: (error: unknown) => Promise<unknown>): ApiClient {
   const call = makeClient(target)
   return async (key, input, options) => {
     try {
       return await call(key, input, options)
     } catch (error) {
-      throw error instanceof AppError ? error : explain(error)
+      throw error instanceof AppError ? error : await explain(error)
     }
   }
 }

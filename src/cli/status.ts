@@ -11,6 +11,9 @@ import { localClient } from './connect.ts'
 import { print } from './print.ts'
 import { duration, table } from './table.ts'
 
+/** These answers need no compute. */
+const PATIENCE_SECONDS = 10
+
 /** `neap status`: the running computes, their uptime and their memory. */
 export function statusCommand(dataDir: Option): Command {
   return new Command('status')
@@ -20,9 +23,9 @@ export function statusCommand(dataDir: Option): Command {
     .action(async (flags: Overrides & { json?: boolean }) => {
       const call = localClient(flags)
       const [{ computes, hosts }, { notices }, { postgres_versions: versions }] = await Promise.all([
-        call('GET /status', {}),
-        call('GET /notices', {}),
-        call('GET /postgres_versions', {}),
+        call('GET /status', {}, { patience: PATIENCE_SECONDS }),
+        call('GET /notices', {}, { patience: PATIENCE_SECONDS }),
+        call('GET /postgres_versions', {}, { patience: PATIENCE_SECONDS }),
       ])
       const directory = readSetting('dataDir', flags)
       const remembered = readState(directory)

@@ -1,8 +1,15 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRunning, type ProcessNote } from '../host/process_start.ts'
+import { readState } from './data_dir.ts'
 
 const GONE_MS = 5_000
+
+/** Whether the supervisor of a data directory runs. Errors: UsageError (its state cannot be read). */
+export function isSupervised(dataDir: string): boolean {
+  const [supervisor] = readState(dataDir).processes ?? []
+  return supervisor !== undefined && isRunning(supervisor)
+}
 
 /**
  * Ends parts that outlived a killed supervisor, such as frozen ones. A process that has got the pid of one since is
