@@ -7,7 +7,6 @@ import {
   mkdirSync,
   readFileSync,
   renameSync,
-  rmdirSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -15,7 +14,7 @@ import {
 import { dirname, join } from 'node:path'
 import type { FileLock } from '../host/file_lock.ts'
 import type { ProcessNote } from '../host/process_start.ts'
-import { defaultRuntimeDir, isRoot, SOCKET_PATH_MAX } from '../directories.ts'
+import { isRoot, SOCKET_PATH_MAX } from '../directories.ts'
 import { messageOf, UsageError } from '../errors.ts'
 import type { ReachSettings } from '../public_address.ts'
 
@@ -121,16 +120,6 @@ export function makeDirectories(dataDir: string, runtimeDir: string): void {
   }
 }
 
-/** Removes Neap's own directory of sockets, unless one is left. */
-export function removeRuntimeDir(dataDir: string, runtimeDir: string): void {
-  if (runtimeDir !== defaultRuntimeDir(dataDir)) return
-  try {
-    rmdirSync(runtimeDir)
-  } catch {
-    // A server runs on, or ended without removing its socket.
-  }
-}
-
 /** The owner of a directory, or of a link to it, can replace its content. Errors: UsageError (another user owns it). */
 function requireOwn(directory: string, setting: string): void {
   if (!existsSync(directory)) return
@@ -179,7 +168,7 @@ export function updateState(dataDir: string, changes: Partial<State>): void {
     writeFileSync(`${file}.new`, text, { mode: 0o600, flush: true })
   } catch (error) {
     rmSync(`${file}.new`, { force: true })
-    throw new UsageError(`${file} cannot be written (${messageOf(error)}): see that its disk has room.`)
+    throw new UsageError(`${file} cannot be written (${messageOf(error)}): see that its disk has room and inodes.`)
   }
   renameSync(`${file}.new`, file)
 }

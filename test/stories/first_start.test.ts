@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { existsSync, globSync, readFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { makeClient } from '../../src/client.ts'
@@ -50,6 +51,15 @@ test('its directory of sockets and its control groups are gone after the end', a
   const neap = await startNeap({ dataDir, env: { NEAP_RUNTIME_DIR: undefined } })
   const places = [defaultRuntimeDir(dataDir), ...groupParents(dataDir).values()]
   assert.ok(places.every((place) => existsSync(place)))
+  // As of a server that was killed, whose branch was deleted since.
+  const left = join(defaultRuntimeDir(dataDir), 'b999')
+  mkdirSync(left)
+  const server = createServer().listen(join(left, '.s.PGSQL.5432'))
+  await once(server, 'listening')
+  writeFileSync(join(left, '.s.PGSQL.5432.lock'), '1\n')
+  renameSync(join(left, '.s.PGSQL.5432'), join(left, 'moved'))
+  server.close()
+  renameSync(join(left, 'moved'), join(left, '.s.PGSQL.5432'))
   assert.equal(await neap.end(), 0)
   assert.deepEqual(
     places.filter((place) => existsSync(place)),
