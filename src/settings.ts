@@ -340,7 +340,7 @@ export const SETTINGS = {
     fallback: () => 16,
   }),
   ...DISK_SETTINGS,
-  programs: setting<readonly string[]>({
+  postgres: setting<readonly string[]>({
     env: 'NEAP_POSTGRES',
     ...postgresPrograms,
     about:

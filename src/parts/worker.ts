@@ -78,7 +78,7 @@ export async function startWorker(
     secrets: secrets.stores,
     lacks: unwanted(config),
     egressAllow: config.egressAllow,
-    programs: chosenPrograms(config.programs),
+    programs: chosenPrograms(config.postgres),
     log: (level: pino.Level, message: string, facts?: object) => log[level](facts ?? {}, message),
   }
   await checkChosen(host.programs)

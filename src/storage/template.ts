@@ -5,7 +5,8 @@ import { existsSync } from 'node:fs'
 import { chmod, chown, lchown, mkdir, mkdtemp, readFile, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { UsageError } from '../errors.ts'
-import { syncDirectory, syncFilesystem } from '../host/durable.ts'
+import { syncDirectory } from '../durable_file.ts'
+import { syncFilesystem } from '../host/durable.ts'
 import { withFileLock } from '../host/file_lock.ts'
 import { BARE_ENVIRONMENT } from '../host/script.ts'
 import type { Owner } from '../host/layout.ts'
@@ -107,6 +108,8 @@ async function run(user: Owner | undefined, program: string, args: string[], inp
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
   child.stderr.setEncoding('utf8').on('data', (text: string) => (output += text))
+  // An ended program reads no input: its exit code says why.
+  child.stdin.on('error', () => undefined)
   child.stdin.end(input)
   const code = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject)

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { localCatalogServer } from '../compute/process/catalog_server.ts'
+import { chosenPrograms } from '../host/binaries.ts'
 import { type Backoff, backoffMs } from '../backoff.ts'
 import { type Catalog, openCatalog } from '../catalog/catalog.ts'
 import { CATALOG_ADMIN, type EmbeddedLogin, embeddedSocketDir } from '../catalog/embedded.ts'
@@ -58,6 +59,7 @@ export async function openEmbeddedCatalog(
     ...config,
     secrets: secrets.stores,
     socketDir: embeddedSocketDir(config.runtimeDir),
+    programs: chosenPrograms(config.postgres),
   })
   const start = () =>
     withReserve(

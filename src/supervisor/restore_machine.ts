@@ -31,6 +31,7 @@ import {
 } from '../catalog/restored.ts'
 import type { Config } from '../config.ts'
 import { UsageError } from '../errors.ts'
+import { chosenPrograms } from '../host/binaries.ts'
 import { hostId } from '../host/id.ts'
 import { homeOf, layoutOf } from '../host/layout.ts'
 import { CATALOG } from '../secrets/stores.ts'
@@ -160,7 +161,8 @@ async function chooseSeries(
 async function restoreStores(config: Config, repository: Repository, selection: Selection, progress: ProgressReporter) {
   const secrets = await loadOrCreateSecrets(config.secretFile)
   const host = await hostId(config.dataDir)
-  const storage = localStorage({ ...config, id: host, secrets: secrets.stores, log: () => {} })
+  const programs = chosenPrograms(config.postgres)
+  const storage = localStorage({ ...config, id: host, secrets: secrets.stores, programs, log: () => {} })
   const { target, ...server } = await openEmbeddedCatalog(config, secrets, storage, progress)
   const catalog = openCatalog(target, 2, () => {})
   try {

@@ -11,6 +11,7 @@ import { makeClient } from '../client.ts'
 import { adminSocket, type Config } from '../config.ts'
 import { SETTINGS } from '../settings.ts'
 import { AppError, messageOf, UsageError } from '../errors.ts'
+import { chosenPrograms } from '../host/binaries.ts'
 import { hostId } from '../host/id.ts'
 import { layoutOf } from '../host/layout.ts'
 import { noteProcess } from '../host/process_start.ts'
@@ -36,7 +37,6 @@ import {
   lockDataDir,
   makeDirectories,
   readState,
-  removeRuntimeDir,
   type State,
   updateState,
 } from './data_dir.ts'
@@ -48,6 +48,7 @@ import { keepRotating, type Parts, proxyCount, startParts } from './parts.ts'
 import { choosePort } from './ports.ts'
 import type { ProgressReporter } from './progress.ts'
 import { endStaleParts } from './stale_parts.ts'
+import { removeRuntimeDir } from './runtime_dir.ts'
 import { stopUnserved } from './stop_unserved.ts'
 import { suspendAll } from './suspend_all.ts'
 import { type Undo, undoAll } from './undo.ts'
@@ -93,7 +94,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
   makeDirectories(options.config.dataDir, options.config.runtimeDir)
   const undo: Undo[] = []
   try {
-    await takeDataDir(options.config, stored, undo)
+    await takeDataDir(options, stored, undo)
     const [supervisor, ...stale] = stored.processes ?? []
     await endStaleParts(supervisor, stale)
     await openStores(options, undo)
@@ -107,7 +108,9 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
     const names = { ...config, hosts: certifiedHosts(config) }
     const own = operatorFiles(config) ? undefined : await ensureCertificates(join(config.dataDir, 'tls'), names)
     const lacks = unwanted(config)
-    const host = { ...config, id: await hostId(config.dataDir), secrets: secrets.stores, lacks, log: () => {} }
+    const programs = chosenPrograms(config.postgres)
+    const id = await hostId(config.dataDir)
+    const host = { ...config, id, secrets: secrets.stores, lacks, programs, log: () => {} }
     const [storage, computes] = [localStorage(host), localComputes(host)]
     undo.push(() => computes.leave())
     const { target, ...embedded } = await openEmbeddedCatalog(config, secrets, storage, progress).catch(
@@ -165,7 +168,7 @@ export async function up(options: UpOptions, told: Promise<unknown>): Promise<vo
 }
 
 /** Makes this the only Neap of the data directory until the end, with room for its start. Errors: UsageError. */
-async function takeDataDir(config: Config, { processes }: State, undo: Undo[]): Promise<void> {
+async function takeDataDir({ config, leaveRunning }: UpOptions, { processes }: State, undo: Undo[]): Promise<void> {
   const lock = await lockDataDir(config.dataDir)
   if (!lock)
     throw new UsageError(
@@ -173,7 +176,9 @@ async function takeDataDir(config: Config, { processes }: State, undo: Undo[]): 
         'Use that one, or stop it first.',
     )
   undo.push(lock.release)
-  undo.push(async () => removeRuntimeDir(config.dataDir, config.runtimeDir))
+  undo.push(async () => {
+    if (!leaveRunning) await removeRuntimeDir(config.dataDir, config.runtimeDir)
+  })
   await makeStartRoom(config)
 }
 

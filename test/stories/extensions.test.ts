@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -139,4 +139,19 @@ test('what is offered is told, and what is not is refused with the reason of Pos
   const { stdout } = await neapRun(['status', '--data-dir', data_dir], envOf(data_dir))
   assert.match(stdout, /^Postgres 18: \d+ extensions/m)
   assert.ok(existsSync(join(data_dir, 'pg')))
+})
+
+test('the catalog and computes run the Postgres 18 that the operator has chosen', async () => {
+  const copiesIn = ({ ready }: Neap) => join(ready.data_dir, 'pg')
+  const [bundled = ''] = readdirSync(copiesIn(neap)).filter((name) => name.startsWith('18'))
+  const directory = join(chosen, '18')
+  cpSync(join(copiesIn(neap), bundled), directory, { recursive: true, verbatimSymlinks: true })
+  const other = await startNeap({ env: { NEAP_POSTGRES: `18=${join(directory, 'bin')}` } })
+  try {
+    assert.deepEqual(await query(other, other.ready.connection_uri ?? '', 'select 1 as one'), [{ one: 1 }])
+    const copies = readdirSync(copiesIn(other))
+    assert.match(copies.join(), /^18-[0-9a-f]+$/)
+  } finally {
+    await other.stop()
+  }
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { fillDataDirectory } from '../../storage/clone.ts'
 import { CATALOG, type StoreSecrets } from '../../secrets/stores.ts'
+import type { ChosenPrograms } from '../../host/binaries.ts'
 import { layoutOf, logDirOf } from '../../host/layout.ts'
 import { catalogOwner } from '../../host/uids.ts'
 import { prepareVersion } from '../../storage/prepare.ts'
@@ -60,6 +61,7 @@ export function localCatalogServer(options: {
   runtimeDir: string
   socketDir: string
   secrets: StoreSecrets
+  programs?: ChosenPrograms | undefined
   uids?: string | undefined
 }): CatalogServer {
   const layout = layoutOf(options)
@@ -69,7 +71,7 @@ export function localCatalogServer(options: {
 
   async function start() {
     const running = await findServer(home)
-    const { bin, template } = await prepareVersion(layout, PG_VERSION, options.secrets)
+    const { bin, template } = await prepareVersion(layout, PG_VERSION, options.secrets, options.programs)
     await writeInPlace(home)
     while (
       (await fillDataDirectory(
