@@ -6,10 +6,7 @@ export interface ProxyMetrics {
   readonly opened: () => void
   /** The proxy refused a client. */
   readonly refused: (reason: string) => void
-  /**
-   * A client that found its endpoint idle, or its compute gone, was connected to the compute: seconds since its startup
-   * message.
-   */
+  /** A session for a client that found its endpoint idle, or its compute gone, was opened, after so many seconds. */
   readonly handedOver: (seconds: number) => void
   /** A wake, for any number of clients, ended: `ready`, or the reason of its failure. */
   readonly woke: (outcome: string) => void
@@ -21,7 +18,7 @@ export interface ProxyMetrics {
 export interface ProxyCensus {
   /** Open connections of clients. */
   readonly connections: () => number
-  /** Clients past their start-up message. */
+  /** Clients that have logged in. */
   readonly sessions: () => number
   /** Of these, the clients of paused endpoints, while a suspend is tried. */
   readonly paused: () => number
@@ -34,7 +31,7 @@ export function createProxyMetrics(registry: Registry, reasons: readonly string[
   const registers = [registry]
   const gauges = [
     ['neap_proxy_connections', 'Connections of clients that are open.', census.connections],
-    ['neap_proxy_sessions', 'Clients past their start-up message, waiting or joined to a compute.', census.sessions],
+    ['neap_proxy_sessions', 'Clients that have logged in, waiting or joined to a compute.', census.sessions],
     ['neap_proxy_held_sessions', 'Sessions held back while their endpoint tries to go to sleep.', census.paused],
   ] as const
   for (const [name, help, read] of gauges) addGauge(registry, { name, help }, read)
@@ -51,7 +48,7 @@ export function createProxyMetrics(registry: Registry, reasons: readonly string[
   })
   const wake = new Histogram({
     name: 'neap_wake_seconds',
-    help: 'For a client that found its endpoint asleep: from its start-up message until it was handed to the compute.',
+    help: 'For a session whose endpoint was asleep: from the end of the login until its compute was ready for queries.',
     buckets: WAKE_SECONDS,
     registers,
   })

@@ -89,6 +89,7 @@ export async function startContext(options: ContextOptions, countConnections: ()
     requestStart: options.requestStart,
     wakeTimeoutMs,
     onWoken: metrics.woke,
+    onOpened: metrics.handedOver,
   })
   const refusals = startRefusalWriter(catalog, (error) =>
     log.debug({ err: error }, 'could not record refused logins; they are recorded later'),

@@ -39,7 +39,7 @@ const RETRY: Backoff = { firstMs: 25, maxMs: 500 }
  * @param startup the packet to open the session with
  * @param admitted the client's keys, and the endpoint as of the login's lookup, which may be seconds old
  * @param signal ends the attempt; its reason is thrown, or catalog_away if that caused a time-out
- * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time, crowded.
+ * Errors: unknown_endpoint, disabled_endpoint, start_failed, not_in_time, too_many_connections.
  */
 export async function reachCompute(
   waker: Waker,
@@ -56,6 +56,12 @@ export async function reachCompute(
   // An idle endpoint may be active by now: a lookup costs less than another request to start it.
   let ask = target.current_state === 'active' ? async (): Promise<ConnectTarget> => target : find
   let away: ProxyError | undefined
+  const begun = performance.now()
+  let hadToWake = false
+  const wake = (deadComputeId?: string): Promise<ConnectTarget> => {
+    hadToWake = true
+    return waker.wake(toWake, deadComputeId)
+  }
   const reason = (): unknown => (away && isTimeout(signal.reason) ? away : signal.reason)
 
   for (let turn = 0; ; turn++) {
@@ -73,7 +79,7 @@ export async function reachCompute(
     }
     const address = addressOf(endpoint)
     if (!address) {
-      ask = () => waker.wake(toWake, undefined)
+      ask = wake
       continue
     }
     const isPaused = (): boolean => traffic.pause !== undefined
@@ -83,12 +89,15 @@ export async function reachCompute(
     if (signal.aborted) throw signal.reason
     const computeId = endpoint.compute_id ?? undefined
     if (answer.is === 'connected') {
-      if (!traffic.pause) return { address, computeId, socket: answer.socket, first: answer.first, key: answer.key }
+      if (!traffic.pause) {
+        if (hadToWake) waker.onOpened?.((performance.now() - begun) / 1000)
+        return { address, computeId, socket: answer.socket, first: answer.first, key: answer.key }
+      }
       // The client has seen nothing of this session yet, so restart.
       answer.socket.destroy()
     }
-    if (answer.is === 'no_descriptors') throw new ProxyError('crowded')
-    if (answer.is === 'unavailable') ask = () => waker.wake(toWake, computeId)
+    if (answer.is === 'no_descriptors') throw new ProxyError('too_many_connections')
+    if (answer.is === 'unavailable') ask = () => wake(computeId)
   }
 }
 

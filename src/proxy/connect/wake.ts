@@ -28,6 +28,8 @@ export interface Waker {
   wake(endpoint: ToWake, deadComputeId: string | undefined): Promise<ConnectTarget>
   /** What the endpoint's start waits for at the moment, for its clients; undefined when the catalog does not tell. */
   explain(endpointId: string): Promise<string | undefined>
+  /** Called for each session that was opened after a wake, with the seconds that it took. */
+  readonly onOpened?: ((seconds: number) => void) | undefined
   stop(): void
 }
 
@@ -39,6 +41,7 @@ export async function startWaker(options: {
   wakeTimeoutMs: number
   /** Called with the outcome of each wake: `ready`, or the reason of its failure. */
   onWoken?: (outcome: string) => void
+  onOpened?: Waker['onOpened']
 }): Promise<Waker> {
   const { catalog, requestStart, wakeTimeoutMs, onWoken } = options
   const onAnnounced = new Map<string, (announced: ComputeAnnouncement) => void>()
@@ -115,6 +118,7 @@ export async function startWaker(options: {
     find: singleFlight(find),
     wake: (endpoint, deadComputeId) => wake(endpoint.id, endpoint, deadComputeId),
     explain,
+    onOpened: options.onOpened,
     stop: unlisten,
   }
 }

@@ -17,7 +17,8 @@ const [SHORT_KEY, LONG_KEY] = [4 + 4, 4 + 32] as const
 
 /**
  * Adds the client to its pool.
- * Errors: unpoolable, crowded, compute_refused, ClientGone, and those of opening the first server connection.
+ * Errors: unpoolable, too_many_connections, compute_refused, ClientGone, and those of opening the first server
+ * connection.
  */
 export async function joinPool(
   context: SessionContext & { readonly pools: Pools },
@@ -30,7 +31,7 @@ export async function joinPool(
   const user = parameters.get('user') ?? ''
   const pool = pools.enter({ endpointId, user, database: parameters.get('database') ?? user }, admitted)
   client.once('close', pool.join())
-  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('crowded')
+  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('too_many_connections')
   const { all, tracked } = await settingsOf(pool, client, parameters)
   if (client.destroyed) throw new ClientGone('closed while it was let in')
   const key = randomBytes(version < PROTOCOL_3_2 ? SHORT_KEY : LONG_KEY)

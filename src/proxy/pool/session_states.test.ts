@@ -176,7 +176,7 @@ test('a waiting query is cancelled or fails, and the client goes on', async () =
   await session.cancel()
   assert.deepEqual([waiters.size, received()], [0, ['57014', 'Z I']])
   await send(two)
-  for (const waiter of waiters) waiter.onError(new ProxyError('pool_crowded'))
+  for (const waiter of waiters) waiter.onError(new ProxyError('pool_timeout'))
   waiters.clear()
   assert.deepEqual(received().slice(1), ['Z I'])
   await send(one)

@@ -46,7 +46,7 @@ export function createWaitQueue(): WaitQueue {
 
   function expire(waiter: Waiter): void {
     remove(waiter)
-    waiter.onError(new ProxyError('pool_crowded'))
+    waiter.onError(new ProxyError('pool_timeout'))
   }
 
   return {

@@ -28,9 +28,9 @@ export async function joinCompute(
   startup: Startup,
   { endpointId, allowed, ...admitted }: LoggedIn,
 ): Promise<void> {
-  const { table, sessions, pauses, cancelKeys, metrics, log } = context
+  const { table, sessions, pauses, waker, cancelKeys } = context
   if (client.destroyed) throw new ClientGone('closed right after its startup packet')
-  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('crowded')
+  if (sessions.size >= MAX_SESSIONS) throw new ProxyError('too_many_connections')
   const traffic = table.enter(endpointId)
   const session = spliceSession(client, traffic)
   sessions.add(session)
@@ -40,18 +40,9 @@ export async function joinCompute(
   })
   const reaching = new AbortController()
   const gone = (): void => reaching.abort(new ClientGone('closed before it was connected'))
-  const lift = limitWait(context.waker, endpointId, context.wakeTimeoutMs, reaching)
+  const lift = limitWait(waker, endpointId, context.wakeTimeoutMs, reaching)
   client.once('end', gone).once('close', gone)
   try {
-    const began = performance.now()
-    let hadToWake = false
-    const waker: Waker = {
-      ...context.waker,
-      wake(...which) {
-        hadToWake = true
-        return context.waker.wake(...which)
-      },
-    }
     const reached = await reachCompute(waker, pauses, traffic, encodeStartup(startup), admitted, reaching.signal)
     const { key, address } = reached
     const cancel = async (): Promise<void> => {
@@ -62,9 +53,6 @@ export async function joinCompute(
       client.once('close', cancelKeys.remember(key, { cancel, admits }))
     }
     session.attach(reached.socket, reached.first, reached.computeId, () => void cancel())
-    const ms = performance.now() - began
-    if (hadToWake) metrics.handedOver(ms / 1000)
-    log.debug({ endpoint: endpointId, ms }, 'connected')
   } finally {
     lift()
     client.off('end', gone).off('close', gone)

@@ -82,7 +82,7 @@ const PROXY_ERRORS = {
     text: 'The catalog cannot be reached, so the endpoint cannot be looked up.',
     hint: 'Try again shortly.',
   },
-  crowded: {
+  too_many_connections: {
     code: '53300',
     text: 'The proxy has as many connections open as it may.',
     hint: 'Close some, or start Neap with a higher limit of open files (ulimit -n).',
@@ -97,7 +97,7 @@ const PROXY_ERRORS = {
     text: 'not supported on a pooled connection',
     hint: 'Connect to the host name without -pooler.',
   },
-  pool_crowded: {
+  pool_timeout: {
     code: '53300',
     text: 'No connection of the pool became free in time.',
     hint: 'Keep transactions short, or start Neap with a larger NEAP_POOL_SIZE.',

@@ -19,7 +19,7 @@ export function asProxyError(error: unknown, { metrics, log }: ReportContext): P
     error.reason === 'start_failed' ||
     error.reason === 'not_in_time' ||
     error.reason === 'catalog_away' ||
-    error.reason === 'crowded'
+    error.reason === 'too_many_connections'
   ) {
     log.warn({ reason: error.reason, detail: error.detail, err: error.cause }, 'an endpoint could not be reached')
   }
