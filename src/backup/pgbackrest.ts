@@ -57,6 +57,8 @@ async function runProgram(
     env: BARE_ENVIRONMENT,
     stdio: 'pipe',
   })
+  // It could not be started, and may have no streams: its error follows.
+  if (child.pid === undefined) await once(child, 'spawn')
   let killing: NodeJS.Timeout | undefined
   const end = () => {
     signalAll(child, 'SIGTERM')

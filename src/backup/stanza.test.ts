@@ -23,7 +23,8 @@ function sparse(name: string, bytes: number): Promise<unknown> {
   writeFileSync(join(pgdata, name), '')
   truncateSync(join(pgdata, name), bytes)
   const times = { started_at: '2026-01-01T00:00:00Z', made_at: '2026-01-01T00:00:00Z' }
-  return takeBackup(repository, 'store', { pgdata, ...times, lsn: '0/3000028', segment: '000000010000000000000003' })
+  const source = { pgdata, ...times, lsn: '0/3000028', segment: '000000010000000000000003' }
+  return takeBackup(repository, 'store', source, () => true)
 }
 
 test('a file without blocks that is larger than the disk is not read by pgBackRest', () =>

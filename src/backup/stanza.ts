@@ -52,8 +52,17 @@ async function requirePlausibleSize(pgdata: string): Promise<void> {
     throw new BackupError('The files of the branch are larger than its disk, so they are not backed up.')
 }
 
-/** Writes a backup of a base to the repository, with the changes since the last backup. Errors: BackupError. */
-export async function takeBackup(repository: Repository, store: string, source: BackupSource): Promise<StoredBackup> {
+/**
+ * Writes a backup of a base to the repository, with the changes since the last backup. Returns undefined if the base
+ * did not stay as it was until the end: pgBackRest leaves out what is removed meanwhile, without a word. Errors:
+ * BackupError.
+ */
+export async function takeBackup(
+  repository: Repository,
+  store: string,
+  source: BackupSource,
+  hasStayed: () => boolean,
+): Promise<StoredBackup | undefined> {
   const { run } = repository
   const stanza = `--stanza=${stanzaOf(repository, store)}`
   const { pgdata, recovery, ...facts } = source
@@ -70,17 +79,23 @@ export async function takeBackup(repository: Repository, store: string, source: 
   const annotations = Object.entries({ store, ...facts, ...encoded }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--annotation=${nameOf(name)}=${value}`],
   )
-  await run(['backup', stanza, ...place, `--type=${isFullDue ? 'full' : 'incr'}`, ...annotations]).catch(ifUnchanged)
+  const type = `--type=${isFullDue ? 'full' : 'incr'}`
+  const isNew = await run(['backup', stanza, ...place, type, ...annotations]).then(() => true, isUnchanged)
   const [oldest, ...later] = await listBackups(repository, store)
   const taken = later.at(-1) ?? oldest
   if (!oldest || !taken) throw new BackupError('pgBackRest has made a backup and does not list it')
+  if (!hasStayed()) {
+    if (isNew) await voidBackup(repository, store, taken.label)
+    return undefined
+  }
   await expireWal(repository, store, oldest.segment)
   return taken
 }
 
-/** The backup before serves as well. */
-function ifUnchanged(error: unknown): void {
-  if (!(error instanceof BackupError && /no files have changed/.test(error.message))) throw error
+/** The backup before serves as well: there is no new one. */
+function isUnchanged(error: unknown): false {
+  if (error instanceof BackupError && /no files have changed/.test(error.message)) return false
+  throw error
 }
 
 /** An annotation's name has no underscore. */
@@ -130,7 +145,7 @@ const decoded = (text: string | undefined): string | undefined =>
  * Voids a backup: it is listed no more. It is removed with its time, since pgBackRest does not remove the last full
  * backup. Errors: BackupError.
  */
-export async function voidBackup(repository: Repository, store: string, label: string): Promise<void> {
+async function voidBackup(repository: Repository, store: string, label: string): Promise<void> {
   const of = [`--stanza=${stanzaOf(repository, store)}`, `--set=${label}`]
   await repository.run(['annotate', ...of, '--annotation=store=void'])
 }

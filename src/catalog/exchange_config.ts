@@ -54,6 +54,21 @@ async function exchangeDatabases(tx: Db, branchId: string, copy: Branch): Promis
     sql`update database set branch_id = ${branchId} where branch_id = ${copy.id} and octet_length(name) <= 63`,
   )
   await tx.rows(sql`update database set name = substr(name, 65) where branch_id = ${copy.id}`)
+  await changeDatabases(tx, branchId, copy)
+}
+
+/** Gives the databases of the copy the names and owners that were requested since. */
+async function changeDatabases(tx: Db, branchId: string, copy: Branch): Promise<void> {
+  const changes = await tx.rows<{ name: string; to: string | null; owner: string | null }>(sql`
+    select change ->> 'name' as name, change ->> 'to' as to, change ->> 'owner' as owner from config_change
+     where branch_id = ${branchId} and created_at > ${copy.created_at}
+       and change ->> 'kind' in ('rename_database', 'set_database_owner') order by id`)
+  for (const { name, to, owner } of changes)
+    await tx.rows(sql`
+      update database d set name = coalesce(${to}, name), owner_name = coalesce(${owner}, owner_name),
+             updated_at = clock_timestamp()
+       where branch_id = ${branchId} and name = ${name}
+         and not exists (select from database o where o.branch_id = ${branchId} and o.name = ${to})`)
 }
 
 async function exchangeChanges(tx: Db, branchId: string, copy: Branch): Promise<void> {

@@ -9,7 +9,7 @@ import { removeAbandoned } from '../backup/abandoned.ts'
 import { BackupError } from '../backup/pgbackrest.ts'
 import { findRepository, type Repository } from '../backup/repository.ts'
 import { type PushedWal, pushWal } from '../backup/push_wal.ts'
-import { voidBackup, takeBackup } from '../backup/stanza.ts'
+import { takeBackup } from '../backup/stanza.ts'
 import { findBranchEndpoint } from '../catalog/endpoint.ts'
 import { insertBase, nextBase } from '../catalog/history.ts'
 import { listUnknownStores } from '../catalog/store.ts'
@@ -205,16 +205,12 @@ async function backUpUnstarted(
   const now = new Date().toISOString()
   const segment = segmentAt(recovery.timeline, recovery.last)
   const source = { pgdata, recovery, segment, lsn: lsnText(recovery.last), started_at: now, made_at: now }
-  const isStarted = () => existsSync(join(pgdata, 'postmaster.pid')) || !notedRecovery(home) || changed() !== before
-  const backup = await takeBackup(repository, store.id, source).catch((error: unknown) => {
-    if (isStarted()) return undefined
+  const isAtRest = () => !existsSync(join(pgdata, 'postmaster.pid')) && !!notedRecovery(home) && changed() === before
+  const backup = await takeBackup(repository, store.id, source, isAtRest).catch((error: unknown) => {
+    if (!isAtRest()) return undefined
     throw error
   })
   if (!backup) return false
-  if (isStarted()) {
-    await voidBackup(repository, store.id, backup.label)
-    return false
-  }
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })
   log.info({ store: store.id, ...backup }, 'backed up a branch')
   return true
@@ -232,12 +228,8 @@ async function makeBackup(
   if (base === 'pending' || !base) return base ?? undefined
   const { number, ...facts } = base
   const pgdata = join(baseOf(homeOf(layoutOf(config), store.id), number), 'pgdata')
-  const backup = await takeBackup(repository, store.id, { pgdata, ...facts })
-  if (!existsSync(pgdata)) {
-    // pgBackRest leaves out what is removed meanwhile, without a word.
-    await voidBackup(repository, store.id, backup.label)
-    throw new BackupError('The base was removed while it was backed up.')
-  }
+  const backup = await takeBackup(repository, store.id, { pgdata, ...facts }, () => existsSync(pgdata))
+  if (!backup) throw new BackupError('The base was removed while it was backed up.')
   await recordBackup(catalog, store.id, { ...backup, series: repository.series })
   log.info({ store: store.id, ...backup }, 'backed up a branch')
   return undefined

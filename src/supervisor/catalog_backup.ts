@@ -2,11 +2,13 @@
  * Writes the embedded catalog to the repository, as loops/backups.ts does with stores, and the installation's files:
  * without its keys the stores there are of no use.
  */
+import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { describeSeries, pushFiles, textOf } from '../backup/installation_files.ts'
 import { type PushedWal, pushWal } from '../backup/push_wal.ts'
+import { BackupError } from '../backup/pgbackrest.ts'
 import { findRepository, noteBegun, type Repository } from '../backup/repository.ts'
 import { type StoredBackup, takeBackup } from '../backup/stanza.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -164,8 +166,10 @@ async function makeBackup(
   const base = { number, now: new Date().toISOString() }
   let made = await makeBase(home, base, copy)
   while (made === 'pending') made = await makeBase(home, base, copy)
-  const source = { ...made, pgdata: join(baseOf(home, number), 'pgdata'), made_at: new Date().toISOString() }
-  const backup = await takeBackup(repository, CATALOG, source)
+  const pgdata = join(baseOf(home, number), 'pgdata')
+  const source = { ...made, pgdata, made_at: new Date().toISOString() }
+  const backup = await takeBackup(repository, CATALOG, source, () => existsSync(pgdata))
+  if (!backup) throw new BackupError('The copy of the catalog was removed while it was backed up.')
   await removeBases(home)
   const { made_at, segment } = backup
   const wal = {

@@ -289,6 +289,26 @@ test('requests right after a restore apply to the restored branch', async () => 
   }
 })
 
+test('a database renamed right after a restore has its new name at once, and in Postgres', async () => {
+  const branch = await branchOff(neap, main)
+  await suspend(neap, branch)
+  const params = { project_id: branch.project_id, branch_id: branch.branch_id }
+  const name = new URL(main.uri).pathname.slice(1)
+  const restored = await restoreOf(branch, { source_branch_id: main.branch_id })
+  const renamed = await neap.call('PATCH /projects/:project_id/branches/:branch_id/databases/:database_name', {
+    params: { ...params, database_name: name },
+    body: { database: { name: 'renamed' } },
+  })
+  await neap.ended([...restored.operations, ...renamed.operations])
+  const { databases } = await neap.call('GET /projects/:project_id/branches/:branch_id/databases', { params })
+  assert.deepEqual(
+    databases.map((each) => each.name),
+    ['renamed'],
+  )
+  const uri = Object.assign(new URL(branch.uri), { pathname: '/renamed' }).href
+  assert.deepEqual(await query(neap, uri, 'select current_database() as name'), [{ name: 'renamed' }])
+})
+
 test('an impossible restore is refused and changes no branch', async () => {
   const { project_id, branch_id } = await branchOff(neap, main)
   const branches = `/projects/${project_id}/branches`
