@@ -41,18 +41,19 @@ async function viaTemporary(path: string, content: Buffer, mode: number, place: 
       await file.close()
     }
     await place(temporary)
-    await syncFolder(dirname(path))
+    await syncDirectory(dirname(path))
   } finally {
     await rm(temporary, { force: true })
   }
 }
 
-async function syncFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
+/** Makes the names in a directory durable: a rename survives a power cut only after this. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path)
   try {
-    await folder.sync()
+    await directory.sync()
   } finally {
-    await folder.close()
+    await directory.close()
   }
 }
 

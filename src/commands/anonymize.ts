@@ -13,7 +13,7 @@ import { AppError } from '../errors.ts'
 import { createBranch as createBranchAction } from '../operations/create_branch.ts'
 import { requestOperation } from '../operations/request.ts'
 import type { CommandContext } from './command.ts'
-import { type BranchId, lockedProject, requireBranch, requireProject } from './require.ts'
+import { type BranchId, lockedProject, requireBranch, requireData, requireProject } from './require.ts'
 
 /** How a new branch is to be anonymized. */
 export interface Anonymization {
@@ -92,8 +92,7 @@ export async function startAnonymization(context: CommandContext, id: BranchId):
   const { branch } = await requireAnonymized(context, id)
   if (branch.masking_state === 'anonymizing')
     throw new AppError('NOT_ALLOWED', 'The branch is being anonymized already.')
-  if (branch.current_state === 'init' && branch.pending_state === null)
-    throw new AppError('NOT_ALLOWED', `The branch ${branch.id} could not be made and holds no data.`)
+  requireData(branch)
   await queueMasking(db, branch)
   return requireAnonymized(context, id)
 }

@@ -18,6 +18,7 @@ import { requireMoment } from './moment.ts'
 import {
   lockedProject,
   requireBranch,
+  requireData,
   requireDiskForCopy,
   requireExpiry,
   requireFreeBranchName,
@@ -137,9 +138,7 @@ async function lockParent(
   const project = await locking
   const [, parent, , isSeen, isKnown] = await checking
   if (!parent) throw new AppError('NOT_FOUND', 'The project has no default branch to branch from; give parent_id.')
-  if (parent.current_state === 'init' && parent.pending_state === null) {
-    throw new AppError('NOT_ALLOWED', `The parent ${parent.id} could not be made and holds no data; choose another.`)
-  }
+  requireData(parent)
   await requireOpen(context, parent)
   const { parent_timestamp, parent_lsn } = asked
   const moment = await requireMoment(context, project, parent, { parent_timestamp, parent_lsn }, look)

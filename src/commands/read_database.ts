@@ -113,7 +113,7 @@ async function awake(
   if (!endpoint)
     throw new AppError(
       'NOT_ALLOWED',
-      `The branch ${branchId} has no compute to read its schema with. Create an endpoint for it first.`,
+      `The branch ${branchId} has no compute to read its database with. Create an endpoint for it first.`,
     )
   const operationId = await requestStart(catalog, endpoint, deadComputeId)
   if (operationId === undefined) return (await findBranchEndpoint(catalog, branchId)) ?? endpoint

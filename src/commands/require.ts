@@ -176,3 +176,9 @@ export async function requireDiskForCopy({ db }: CommandContext, branchId: strin
   if (await isDiskShort(db, branchId))
     throw new AppError('NOT_ALLOWED', 'The disk of its host is almost full: make room there, or delete branches first.')
 }
+
+/** Errors: NOT_ALLOWED (the creation of the branch has failed). */
+export function requireData(branch: Branch): void {
+  if (branch.current_state === 'init' && branch.pending_state === null)
+    throw new AppError('NOT_ALLOWED', `The branch ${branch.id} could not be made and holds no data.`)
+}

@@ -23,9 +23,10 @@ import {
   type BranchId,
   lockedProject,
   requireBranch,
+  requireData,
   requireDiskForCopy,
-  requireOpen,
   requireFreeBranchName,
+  requireOpen,
   requireRoomForBranch,
 } from './require.ts'
 
@@ -157,12 +158,6 @@ async function requireRoomForCopy(context: CommandContext, projectId: string): P
       'BRANCHES_LIMIT_EXCEEDED',
       `The project has ${branches} restores under way, as many as it may. Try again when one has ended.`,
     )
-}
-
-/** Errors: NOT_ALLOWED (the creation of the branch has failed). */
-export function requireData(branch: Branch): void {
-  if (branch.current_state === 'init' && branch.pending_state === null)
-    throw new AppError('NOT_ALLOWED', `The branch ${branch.id} could not be made and holds no data.`)
 }
 
 interface Restore {

@@ -34,8 +34,9 @@ import {
   requireFuture,
   requireOpen,
   requireRoomForBranch,
+  requireData,
 } from './require.ts'
-import { replaceData, requireData } from './restore_branch.ts'
+import { replaceData } from './restore_branch.ts'
 
 export interface SnapshotId {
   readonly project_id: string

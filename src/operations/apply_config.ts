@@ -14,9 +14,9 @@ import type { ChangeFailure, ChangesOutcome } from '../compute_admin/changes.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import { reloadSettings } from '../compute_admin/settings.ts'
 import type { WorkerContext } from '../context.ts'
-import { type Claimed, done, goto, OperationFailed, wait, waitUntil } from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, wait } from '../engine/definition.ts'
 import { applyConfig, mayReplicate } from './branch_config.ts'
-import { type Action, branchOf, fenceOf, refOf } from './request.ts'
+import { type Action, branchOf, fenceOf, refOf, stopCompute } from './request.ts'
 import { activate, startAndActivate, specOf } from './start_compute.ts'
 
 interface Input {
@@ -88,10 +88,8 @@ export const applyConfigOperation: Action<Input> = {
       // From now on proxies pause new connections.
       await setPause(tx, operation.endpoint_id as string, operation.id)
     },
-    async compute_stopped(operation, { computes }, tx) {
-      const branch = await branchOf(tx, operation)
-      const progress = await computes.stop(refOf(branch), fenceOf(operation))
-      return progress === 'pending' ? waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping') : undefined
+    async compute_stopped(operation, context, tx) {
+      return stopCompute(context, operation, await branchOf(tx, operation))
     },
     compute_answers: startAndActivate,
   },

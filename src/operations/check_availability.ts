@@ -18,18 +18,9 @@ import { leaveRoom } from '../catalog/room.ts'
 import { hasClients, probe } from '../compute_admin/probe.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
 import type { WorkerContext } from '../context.ts'
-import {
-  type Claimed,
-  done,
-  goto,
-  OperationFailed,
-  type StepOutcome,
-  wait,
-  waitUntil,
-  watching,
-} from '../engine/definition.ts'
+import { type Claimed, done, goto, OperationFailed, type StepOutcome, wait, watching } from '../engine/definition.ts'
 import { messageOf } from '../errors.ts'
-import { type Action, branchOf, fenceOf, ownedRefOf, refOf, requestOperation } from './request.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf, refOf, requestOperation, stopCompute } from './request.ts'
 import { startAndActivate, specOf, subjectOf } from './start_compute.ts'
 
 /** Failures until the operation fails; few, since a client that connects waits behind the check. */
@@ -115,7 +106,7 @@ async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Pro
     if (failures + 1 < TRIES) throw error
     throw new OperationFailed(
       `the branch is not available: ${messageOf(error)}. Start its endpoint to try again; ` +
-        'what Postgres says stands in its log.',
+        'the Postgres log has the error.',
     )
   }
 }
@@ -124,16 +115,16 @@ async function tried<T>(operation: Claimed, tx: Db, work: () => Promise<T>): Pro
  * Stops the compute, unless its endpoint is active and so has clients. An active endpoint whose compute was killed
  * becomes idle.
  */
-async function stopUnlessActive(operation: Claimed, { computes }: WorkerContext, tx: Db): Promise<StepOutcome> {
+async function stopUnlessActive(operation: Claimed, context: WorkerContext, tx: Db): Promise<StepOutcome> {
   const branch = await findStoredBranch(tx, operation.branch_id ?? '')
   const endpoint = await findEndpointEver(tx, operation.endpoint_id ?? '')
   if (endpoint?.current_state === 'active') {
-    if (branch && endpoint.branch_id === branch.id && !(await computes.find(refOf(branch))))
+    if (branch && endpoint.branch_id === branch.id && !(await context.computes.find(refOf(branch))))
       await setIdle(tx, endpoint.id, 'crash')
     return done
   }
-  if (branch && (await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
-    return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+  const stopping = branch && (await stopCompute(context, operation, branch))
+  if (stopping) return stopping
   if (endpoint) await leaveRoom(tx, endpoint.id)
   return done
 }

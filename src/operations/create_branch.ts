@@ -41,7 +41,7 @@ import { longRun } from './long_run.ts'
 import { mask } from './masking.ts'
 import { endHistory } from './wal_history.ts'
 import { type StoreMoment, planRestoration } from './moment.ts'
-import { type Action, branchOf, fenceOf, ownedRefOf, refOf } from './request.ts'
+import { type Action, branchOf, fenceOf, ownedRefOf, refOf, stopCompute } from './request.ts'
 import { countStoreWal } from './store_wal.ts'
 
 export interface CreateBranchInput {
@@ -190,10 +190,8 @@ export const createBranch: Action<CreateBranchInput> = {
       const compute = await context.computes.find(refOf(branch))
       return compute ? mask(operation, context, tx, branch, compute) : goto('wal_replayed')
     },
-    async replay_stopped(operation, { computes }, tx) {
-      const store = refOf(await branchOf(tx, operation))
-      const progress = await computes.stop(store, fenceOf(operation))
-      return progress === 'pending' ? waitUntil(computes.settled(store), 'Postgres is stopping') : undefined
+    async replay_stopped(operation, context, tx) {
+      return stopCompute(context, operation, await branchOf(tx, operation))
     },
     async branch_ready(operation, _context, tx) {
       const branch = await branchOf(tx, operation)
@@ -201,13 +199,13 @@ export const createBranch: Action<CreateBranchInput> = {
       if (!branch.restores) await setBranchReady(tx, branch.id)
       return done
     },
-    async compute_stopped(operation, { computes }, tx) {
+    async compute_stopped(operation, context, tx) {
       const branch = await branchOf(tx, operation)
       const { parent_id, moment, anonymizes } = operation.input
       if (branch.id === parent_id && !moment && !anonymizes) return undefined
       // Also when no compute runs: it raises the fence, so that no frozen worker can start a compute on the old data.
-      const progress = await computes.stop(refOf(branch), fenceOf(operation))
-      if (progress === 'pending') return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+      const stopping = await stopCompute(context, operation, branch)
+      if (stopping) return stopping
       if (!anonymizes) return undefined
       await closeEndpoint(tx, branch)
       return goto('wal_replayed')
@@ -230,12 +228,12 @@ export const createBranch: Action<CreateBranchInput> = {
       await moveInTree(tx, branch, copy, parent_id)
     },
   },
-  async onFailure(operation, { computes }, tx) {
+  async onFailure(operation, context, tx) {
     const branch = await branchOf(tx, operation)
     const { copy_id } = operation.input
     if (!copy_id) {
-      if ((await computes.stop(refOf(branch), fenceOf(operation))) === 'pending')
-        return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+      const stopping = await stopCompute(context, operation, branch)
+      if (stopping) return stopping
       if (operation.input.anonymizes) {
         await closeEndpoint(tx, branch)
         return setMaskingFailed(tx, branch.id, operation.error ?? 'the data could not be masked')
@@ -244,7 +242,7 @@ export const createBranch: Action<CreateBranchInput> = {
       return setBranchFailed(tx, branch.id)
     }
     const endpoint = await findBranchEndpoint(tx, branch.id)
-    const stopped = endpoint?.current_state === 'active' && !(await computes.find(refOf(branch)))
+    const stopped = endpoint?.current_state === 'active' && !(await context.computes.find(refOf(branch)))
     if (stopped) await setIdle(tx, endpoint.id, 'restore')
     await abandonCopy(tx, copy_id)
   },

@@ -8,7 +8,7 @@ import { giveUid } from '../catalog/store_uid.ts'
 import type { WorkerContext } from '../context.ts'
 import type { Fence } from '../host/fence.ts'
 import type { StoreRef } from '../storage/storage.ts'
-import { type Claimed, type Definition, OperationFailed } from '../engine/definition.ts'
+import { type Claimed, type Definition, OperationFailed, waitUntil } from '../engine/definition.ts'
 
 /** The resources that an operation concerns. */
 export interface Subject {
@@ -125,3 +125,14 @@ export const placedCompute = ({ id, hostId, address, startedAt }: RunningCompute
 })
 
 export const fenceOf = ({ epoch, seq, generation }: Claimed): Fence => ({ epoch, seq, generation })
+
+/** Stops the server on a branch's data. Returns the wait for its end; undefined when it has ended. */
+export async function stopCompute(
+  { computes }: Pick<WorkerContext, 'computes'>,
+  operation: Claimed,
+  branch: StoredBranch,
+): Promise<ReturnType<typeof waitUntil> | undefined> {
+  const store = refOf(branch)
+  const progress = await computes.stop(store, fenceOf(operation))
+  return progress === 'pending' ? waitUntil(computes.settled(store), 'Postgres is stopping') : undefined
+}

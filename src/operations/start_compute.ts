@@ -23,7 +23,16 @@ import { AppError } from '../errors.ts'
 import { applyConfig } from './branch_config.ts'
 import { beginHistory } from './wal_history.ts'
 import { requireWithinQuota } from './quota.ts'
-import { type Action, branchOf, fenceOf, ownedRefOf, placedCompute, refOf, requestOperation } from './request.ts'
+import {
+  type Action,
+  branchOf,
+  fenceOf,
+  ownedRefOf,
+  placedCompute,
+  refOf,
+  requestOperation,
+  stopCompute,
+} from './request.ts'
 
 export type StartReason = 'request' | 'connection'
 
@@ -42,15 +51,12 @@ export const startCompute: Action<{ reason: StartReason }> = {
   steps: {
     compute_answers: startAndActivate,
   },
-  async onFailure(operation, { computes }, tx) {
+  async onFailure(operation, context, tx) {
     const branch = await findStoredBranch(tx, operation.branch_id ?? '')
-    if (branch && !(await stopped())) return waitUntil(computes.settled(refOf(branch)), 'Postgres is stopping')
+    const stopping = branch && (await stopCompute(context, operation, branch))
+    if (stopping) return stopping
     if (operation.endpoint_id) await setIdle(tx, operation.endpoint_id, 'start_failed')
     return undefined
-
-    async function stopped() {
-      return (await computes.stop(refOf(branch as StoredBranch), fenceOf(operation))) === 'done'
-    }
   },
 }
 

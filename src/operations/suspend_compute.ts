@@ -14,14 +14,21 @@ import { findStoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { type ComputeEnd, setIdle } from '../catalog/compute.ts'
-import { deleteEndpointRow, type Endpoint, findEndpointEver, lockEndpoint, setPause } from '../catalog/endpoint.ts'
+import {
+  deleteEndpointRow,
+  type Endpoint,
+  findEndpointEver,
+  lockEndpoint,
+  NEVER,
+  setPause,
+} from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { deleteProxies, pausesOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
-import { type Claimed, done, goto, waitUntil } from '../engine/definition.ts'
+import { type Claimed, done, goto } from '../engine/definition.ts'
 import { withNotedConfig } from './branch_config.ts'
-import { type Action, branchOf, fenceOf, refOf, requestOperation } from './request.ts'
+import { type Action, branchOf, refOf, requestOperation, stopCompute } from './request.ts'
 import { subjectOf } from './start_compute.ts'
 
 export type SuspendReason = 'idle' | 'request' | 'shutdown' | 'delete' | 'move' | 'crash'
@@ -89,6 +96,7 @@ export const suspendCompute: Action<Input> = {
       // Its clients wait meanwhile: they go on, and the idle loop looks again later.
       if (!activity) return goto('reopened')
       const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
+      if (timeout === NEVER) return goto('reopened')
       // The counters lag by up to a second; the last activity of a connected session is known at once.
       const used = activity.counters !== endpoint.idle_counters || (activity.idleSeconds ?? Infinity) < timeout
       const woken = activity.busy || used || holds.some((hold) => hold.woken)
@@ -96,12 +104,7 @@ export const suspendCompute: Action<Input> = {
     },
     async compute_stopped(operation, context, tx) {
       const branch = await branchOf(tx, operation)
-      const progress = await withNotedConfig(context, branch, () =>
-        context.computes.stop(refOf(branch), fenceOf(operation)),
-      )
-      return progress === 'pending'
-        ? waitUntil(context.computes.settled(refOf(branch)), 'Postgres is stopping')
-        : undefined
+      return withNotedConfig(context, branch, () => stopCompute(context, operation, branch))
     },
     async endpoint_idle(operation, { storage }, tx) {
       const branch = await findStoredBranch(tx, operation.branch_id ?? '')

@@ -1,6 +1,6 @@
 import { mkdir, readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
-import { syncDirectory } from '../host/durable.ts'
+import { syncDirectory } from '../durable_file.ts'
 import type { Progress } from '../host/fence.ts'
 import { baseOf } from './base_place.ts'
 import { fillDataDirectory, type FillOptions } from './clone.ts'

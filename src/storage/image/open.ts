@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, statSync } from 'node:fs'
 import { readlink, rename, rm, rmdir, symlink } from 'node:fs/promises'
 import { UsageError } from '../../errors.ts'
-import { syncDirectory } from '../../host/durable.ts'
+import { syncDirectory } from '../../durable_file.ts'
 import { withFileLock } from '../../host/file_lock.ts'
 import { isMounted, mountImage, releaseDevice, unmountImage } from './mount.ts'
 import { hasImage, type ImagePlace, movedIn, placeOf } from './place.ts'
