@@ -1,16 +1,7 @@
-import { whole } from './setting_kinds.ts'
-
-interface RetentionSetting {
-  readonly env: string
-  readonly flag?: string
-  readonly about: string
-  readonly fallback: () => number
-  readonly parse: (text: string) => number | undefined
-  readonly expects: string
-}
+import { type Setting, whole } from './setting_kinds.ts'
 
 /** How many days one kind of rows is kept. */
-const days = (env: string, most: number, fallback: number, about: string): RetentionSetting => ({
+const days = (env: string, most: number, fallback: number, about: string): Setting<number> => ({
   env,
   about,
   fallback: () => fallback,
@@ -32,7 +23,7 @@ export const RETENTION_SETTINGS: Readonly<
     | 'branchRecoverHours'
     | 'archiveAfter'
     | 'archiveUnused',
-    RetentionSetting
+    Setting<number>
   >
 > = {
   metricsDays: days(

@@ -1,6 +1,7 @@
 import { Command, type Option } from 'commander'
 import type { Overrides } from '../config.ts'
 import { worst } from './doctor/finding.ts'
+import { print } from './print.ts'
 import { table } from './table.ts'
 
 export interface DoctorFlags extends Overrides {
@@ -26,14 +27,8 @@ export function doctorCommand(dataDir: Option): Command {
       // Loaded here: HTTP and TLS take longer to load than most commands take to run.
       const { examine } = await import('./doctor/examine.ts')
       const findings = await examine(host, flags)
-      process.stdout.write(
-        flags.json
-          ? `${JSON.stringify({ findings })}\n`
-          : `${table(
-              ['', 'WHAT', 'FOUND'],
-              findings.map(({ level, what, found }) => [level, what, found]),
-            )}\n`,
-      )
+      const rows = findings.map(({ level, what, found }) => [level, what, found])
+      print(flags.json ? JSON.stringify({ findings }) : table(['', 'WHAT', 'FOUND'], rows))
       if (worst(findings) === 'fails') process.exitCode = 1
     })
 }

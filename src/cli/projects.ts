@@ -164,7 +164,7 @@ const updateVerb = () =>
 const deleteVerb = () =>
   asks(
     new Command('delete')
-      .description('Delete a project with all its branches and their data, for good.')
+      .description('Delete a project with all its branches and their data.')
       .argument('<project>', 'its id or name'),
   ).action(
     verb(async ({ call, flags, project: find }: VerbSession<object>, named: string) => {

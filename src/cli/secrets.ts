@@ -3,6 +3,7 @@ import { loadConfig, type Overrides } from '../config.ts'
 import type { SecretAge, SecretsReport } from '../rotation/report.ts'
 import type { RotationStep } from '../rotation/rotate.ts'
 import { asks, confirm } from './confirm.ts'
+import { print } from './print.ts'
 import { type Columns, duration, list, moment } from './table.ts'
 
 interface Flags extends Overrides {
@@ -22,7 +23,7 @@ export function secretsCommand(dataDir: Option): Command {
     .action(async (flags: Flags) => {
       const { reportSecrets } = await import('../rotation/report.ts')
       const report = await reportSecrets(loadConfig(flags))
-      process.stdout.write(`${flags.json ? JSON.stringify(report) : shown(report)}\n`)
+      print(flags.json ? JSON.stringify(report) : shown(report))
     })
   command
     .command('rotate')
@@ -34,7 +35,7 @@ export function secretsCommand(dataDir: Option): Command {
     )
     .action(async (_flags: object, self: Command) => {
       const { rotate } = await import('../rotation/rotate.ts')
-      await rotate({ config: loadConfig(self.optsWithGlobals<Flags>()), onStep: (step) => say(SAID[step]) })
+      await rotate({ config: loadConfig(self.optsWithGlobals<Flags>()), onStep: (step) => print(SAID[step]) })
     })
   command
     .command('rotate-authority')
@@ -46,7 +47,7 @@ export function secretsCommand(dataDir: Option): Command {
     .action(async (_flags: object, self: Command) => {
       const { rotateAuthority } = await import('../rotation/authority.ts')
       await rotateAuthority(loadConfig(self.optsWithGlobals<Flags>()))
-      say('The proxy shows a certificate of the new authority; ca.crt holds only that one now.')
+      print('The proxy shows a certificate of the new authority; ca.crt holds only that one now.')
     })
   asks(command.command('replace-lost-key'))
     .summary('Make a new master key where the old one is lost.')
@@ -58,7 +59,7 @@ export function secretsCommand(dataDir: Option): Command {
       await confirm('API keys and webhook secrets become void. Is the old key lost for good?', flags)
       const { replaceLostKey } = await import('../supervisor/lost_key.ts')
       await replaceLostKey(loadConfig(self.optsWithGlobals<Flags>()))
-      say('There is a new master key. Start Neap: it prints a new API key.')
+      print('There is a new master key. Start Neap: it prints a new API key.')
     })
   return command
 }
@@ -73,8 +74,6 @@ const SAID: Record<RotationStep, string> = {
     'The next certificate authority is in ca.crt. When clients have that file: npx neap secrets rotate-authority',
   retired: 'The old master key is destroyed. Back up the new one.',
 }
-
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
 
 const COLUMNS: Columns<SecretAge> = {
   SECRET: ({ name }) => name,

@@ -99,8 +99,11 @@ async function readLedger(session: AdminSession, changes: readonly ConfigChange[
   await session.query('set client_min_messages = warning')
   await session.query(`create table if not exists public.config_change
     (id bigint primary key, target oid, done boolean not null, at timestamptz not null default clock_timestamp())`)
-  await session.query(`delete from public.config_change where at < clock_timestamp() - interval '30 days'`)
   const ids = changes.map((change) => change.id)
+  await session.query(
+    `delete from public.config_change where at < clock_timestamp() - interval '30 days' and id <> all ($1::bigint[])`,
+    [ids],
+  )
   const rows = await session.query<{ id: string }>(
     'select id from public.config_change where done and id = any ($1::bigint[])',
     [ids],

@@ -27,7 +27,7 @@ export interface Slot {
   readonly kept_bytes: number | null
 }
 
-const MOST = 200
+const MAX_USES = 200
 
 /**
  * Reads the uses of a compute, those that keep it awake first, and its slots: at most 200 of each, by the rules of
@@ -55,13 +55,13 @@ export async function readUses(session: AdminSession): Promise<{ uses: Use[]; sl
            extract(epoch from since)::float8 * 1000 as since,
            extract(epoch from xact_start)::float8 * 1000 as transaction_since,
            case when state <> 'idle' then extract(epoch from query_start)::float8 * 1000 end as query_since, keeps_awake
-      from used order by keeps_awake desc, since limit ${MOST}`)
+      from used order by keeps_awake desc, since limit ${MAX_USES}`)
   const slots = await session.query<Slot>(`
     select slot_name as name, slot_type as kind, database, active,
            pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::float8 as kept_bytes
       from pg_replication_slots
      where slot_name <> '${HISTORY_SLOT}'
        and (active_pid is null or active_pid not in (select pid from pg_stat_activity where usename = '${ADMIN}'))
-     order by 1 limit ${MOST}`)
+     order by 1 limit ${MAX_USES}`)
   return { uses, slots }
 }

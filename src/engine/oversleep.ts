@@ -23,13 +23,15 @@ export function createOversleep(
   return async (id) => {
     const ms = sleptMs()
     if (ms >= MIN_SLEEP_MS) {
-      for (const each of running())
-        own.set(
-          each,
-          extendRunning(each, ms)
-            .catch(onError)
-            .finally(() => own.delete(each)),
-        )
+      for (const each of running()) {
+        const extension: Promise<void> = extendRunning(each, ms)
+          .catch(onError)
+          .finally(() => {
+            // A later sleep may have begun another.
+            if (own.get(each) === extension) own.delete(each)
+          })
+        own.set(each, extension)
+      }
       others = extendOthers(ms).catch(onError)
     }
     await others

@@ -13,6 +13,8 @@ my ($SUBVOLUME_INODE, $STUB_INODE) = (256, 2);
 my ($CONTROL, $CONTROL_BYTES) = ('global/pg_control', 8192);
 my $SEGMENT_BYTES = 1 << 24;
 my ($CHUNK_FILES, $CHUNK_BYTES) = (32, 1 << 16);
+# So many numbers of 4 bytes a pipe holds (pipe(7)).
+my $PIPE_NUMBERS = 16_384;
 my $RELATION = qr{^(global|base/\d+)/\d+(_[a-z]+)?(\.\d+)?$};
 # States of a cluster in pg_control.h.
 my ($SHUT_DOWN, $SHUT_DOWN_IN_RECOVERY, $IN_RECOVERY, $IN_PRODUCTION) = (1, 2, 5, 6);
@@ -91,10 +93,23 @@ sub clone_tree {
   # Each takes the next piece of work when it has done the last: one file may take as long as all others.
   pipe(my $next, my $queue) or fail('pipe');
   my @helpers = map { my $pid = fork // fail('fork'); $pid or take_work($top, $next, $queue, $target, $uid, $gid, \@work); $pid } 2 .. $cpus;
-  syswrite $queue, pack('N', $_) for 0 .. $#work;
+  push @helpers, write_numbers($next, $queue, scalar @work);
   close $queue;
   clone_pieces($top, $next, $target, $uid, $gid, \@work);
   for my $pid (@helpers) { waitpid $pid, 0; exit(($? >> 8) || 128) if $? }
+}
+
+# Writes the numbers of all work. More than the pipe holds are written by another process, which is returned: this one reads as well.
+sub write_numbers {
+  my ($next, $queue, $count) = @_;
+  my $is_long = $count > $PIPE_NUMBERS;
+  my $pid = $is_long ? fork // fail('fork') : 0;
+  return $pid if $pid;
+  # It ends when those that read have ended.
+  close $next if $is_long;
+  syswrite $queue, pack('N', $_) for 0 .. $count - 1;
+  exit 0 if $is_long;
+  return;
 }
 
 sub take_work {

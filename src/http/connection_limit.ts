@@ -26,6 +26,8 @@ export function limitConnections(
   const proxies = cidrList(forwardedForFrom)
   const owners = new Map<string, Owner>()
   const refused = new WeakSet<Socket>()
+  /** The requests under way of each connection: a client may send one before the last is answered. */
+  const underWay = new WeakMap<Socket, number>()
   const server: Server = app.server
 
   server.on('connection', (socket: Socket) => {
@@ -49,8 +51,11 @@ export function limitConnections(
   server.on('request', ({ socket }, response) => {
     const { waiting } = owners.get(ownerOf(socket.remoteAddress)) ?? {}
     waiting?.delete(socket)
+    underWay.set(socket, (underWay.get(socket) ?? 0) + 1)
     response.once('close', () => {
-      if (!socket.destroyed) waiting?.add(socket)
+      const left = (underWay.get(socket) ?? 1) - 1
+      underWay.set(socket, left)
+      if (left === 0 && !socket.destroyed) waiting?.add(socket)
     })
   })
   app.addHook('onRequest', async ({ raw }, reply) => {

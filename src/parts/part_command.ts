@@ -1,17 +1,16 @@
 import { Command } from 'commander'
 import { apiPort, catalogUrl, dataDir, listen, proxyPort } from '../cli/options.ts'
 import { loadConfig, type Overrides } from '../config.ts'
+import type { PartName } from '../secrets/part_keys.ts'
 
-type Name = 'api' | 'worker' | 'proxy'
-
-const ABOUT: Record<Name, string> = {
+const ABOUT: Record<PartName, string> = {
   api: 'the management API',
   worker: 'the worker that makes operations true',
   proxy: 'the Postgres proxy',
 }
 
 /** `neap api`, `neap worker` and `neap proxy`: one part of Neap by itself. */
-export function partCommand(name: Name): Command {
+export function partCommand(name: PartName): Command {
   return new Command(name)
     .summary(`Run ${ABOUT[name]}.`)
     .description(`Run ${ABOUT[name]} by itself. Needs a catalog that runs (neap up starts all of it).`)
@@ -22,7 +21,7 @@ export function partCommand(name: Name): Command {
     .action((flags: Overrides) => runOne(name, flags))
 }
 
-async function runOne(name: Name, flags: Overrides): Promise<void> {
+async function runOne(name: PartName, flags: Overrides): Promise<void> {
   const config = loadConfig(flags)
   const { runPart } = await import('./part.ts')
   switch (name) {

@@ -90,7 +90,9 @@ export function launchChild(options: ChildOptions): Child {
     const begun = Date.now()
     const { pid } = child
     child.once('error', (error) => {
-      if (pid === undefined) launchAgain(messageOf(error))
+      if (pid !== undefined) return
+      failures = Infinity
+      launchAgain(messageOf(error))
     })
     child.once('exit', (code, signal) => {
       if (pid !== undefined) options.onEnd(pid)

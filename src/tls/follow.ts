@@ -47,6 +47,7 @@ export function followCertificate(
     async look() {
       const files = await current()
       if (stopped) return everyMs
+      // Before the files are read: a change meanwhile is seen.
       watchAnew(new Set([files.certFile, files.keyFile].map(dirname)))
       const found = secure(await readPair(files))
       complaint = undefined
@@ -70,11 +71,14 @@ export function followCertificate(
   /** Directories, since a replaced file is another one; renewed each time, since a directory may be replaced too. */
   function watchAnew(directories: ReadonlySet<string>): void {
     unwatch()
-    for (const directory of directories) {
-      const watcher = watch(directory, { persistent: false }, changed)
-      watchers.push(watcher)
-      watcher.on('error', () => watcher.close())
-    }
+    for (const directory of directories)
+      try {
+        const watcher = watch(directory, { persistent: false }, changed)
+        watchers.push(watcher)
+        watcher.on('error', () => watcher.close())
+      } catch (error) {
+        log.debug({ err: error }, 'a certificate is looked at each minute only')
+      }
   }
 
   function unwatch(): void {

@@ -8,7 +8,7 @@ import { quiet, timeout, type VerbSession, verb } from '../verb.ts'
 import { problemOf, waitFor } from '../wait.ts'
 import { OPTIONAL } from './columns.ts'
 
-/** So long the branch of the moment remains if this program is killed. */
+/** So long after the wait the branch of the moment remains if this program is killed. */
 const EXPIRES_MS = 3_600_000
 const WAIT_SECONDS = 300
 
@@ -49,10 +49,11 @@ export const atVerb = () =>
       verb(async ({ call, flags, branch: find }: VerbSession<Flags>, when: PastMoment, asked?: string) => {
         const of = await find(asked)
         const { name: database } = await findDatabase(call, of, flags.database)
-        const { branch, operations } = await branchAt(call, of, when, flags.keep)
+        const { timeout: seconds = WAIT_SECONDS, quiet: isQuiet = false, json = false } = flags
+        const expiresAt = flags.keep === undefined ? Date.now() + seconds * 1000 + EXPIRES_MS : undefined
+        const { branch, operations } = await branchAt(call, of, when, { name: flags.keep, expiresAt })
         const then = { project_id: of.project_id, branch_id: branch.id }
         try {
-          const { timeout: seconds = WAIT_SECONDS, quiet: isQuiet = false, json = false } = flags
           const problem = problemOf(await waitFor(call, operations, { seconds, isQuiet: isQuiet || json }))
           if (problem) throw new UsageError(problem)
           const answer = { branch: { id: branch.id, name: branch.name }, ...(await compare(call, then, of, database)) }
@@ -72,9 +73,14 @@ interface Place {
   readonly branch_id: string
 }
 
-function branchAt(call: ApiClient, { project_id, branch_id }: Place, when: PastMoment, name: string | undefined) {
+function branchAt(
+  call: ApiClient,
+  { project_id, branch_id }: Place,
+  when: PastMoment,
+  { name, expiresAt }: { name: string | undefined; expiresAt: number | undefined },
+) {
   const moment = 'lsn' in when ? { parent_lsn: when.lsn } : { parent_timestamp: when.timestamp }
-  const expires_at = name === undefined ? new Date(Date.now() + EXPIRES_MS).toISOString() : undefined
+  const expires_at = expiresAt === undefined ? undefined : new Date(expiresAt).toISOString()
   const branch = { name, parent_id: branch_id, expires_at, ...moment }
   const body = { branch, endpoints: [{ type: 'read_write' as const }] }
   return call('POST /projects/:project_id/branches', { params: { project_id }, body })

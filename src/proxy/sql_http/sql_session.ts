@@ -112,7 +112,8 @@ export function createSqlSession(
     },
     abandon: () => leave(new ClientGone('gone before it was answered')),
     onGone(listener) {
-      onGone = listener
+      if (gone) listener()
+      else onGone = listener
     },
   }
 }
