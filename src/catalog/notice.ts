@@ -1,5 +1,6 @@
 import { NOTICES_LOCK } from './advisory_locks.ts'
 import type { Catalog, Db } from './catalog.ts'
+import { USE_OF_QUOTA } from './quota.ts'
 import { sql } from './sql.ts'
 
 /** How far a limit is used: a host's disk, a branch's size, or a quota of a project or an account for this month. */
@@ -55,6 +56,8 @@ const branchSizes = (hostId: string) => sql`
    where p.settings ? 'quota' and p.deleted_at is null and b.deleted_at is null and s.host_id = ${hostId} and l.most > 0
      and b.logical_bytes is not null`
 
+const USED = sql`coalesce(sum(${USE_OF_QUOTA}), 0)::float8`
+
 /** The quotas of projects for this month, with the use per second of the last day. */
 const monthQuotas = sql`
   select q.name, p.id, null::text, p.account_id, p.id, u.used, q.most::float8,
@@ -62,11 +65,11 @@ const monthQuotas = sql`
     from project p,
          lateral (select date_trunc('month', clock_timestamp(), 'UTC')) m (month),
          lateral jsonb_each_text(p.settings -> 'quota') q (name, most),
-         lateral (select ${usedOf()} from consumption c
-                   where c.project_id = p.id and c.period = 'month' and c.since = m.month) u (used),
-         lateral (select ${usedOf()} from consumption c
-                   where c.project_id = p.id and c.period = 'hour' and c.since > clock_timestamp() - interval '1 day'
-                     and c.since >= m.month) d (used)
+         lateral (select ${USED} from consumption u
+                   where u.project_id = p.id and u.period = 'month' and u.since = m.month) u (used),
+         lateral (select ${USED} from consumption u
+                   where u.project_id = p.id and u.period = 'hour' and u.since > clock_timestamp() - interval '1 day'
+                     and u.since >= m.month) d (used)
    where p.settings ? 'quota' and p.deleted_at is null and q.name <> 'logical_size_bytes' and q.most::float8 > 0`
 
 /** The quotas of accounts for this month, as those of projects. */
@@ -76,20 +79,12 @@ const accountQuotas = sql`
     from account a,
          lateral (select date_trunc('month', clock_timestamp(), 'UTC')) m (month),
          lateral jsonb_each_text(a.quota) q (name, most),
-         lateral (select ${usedOf()} from consumption c join project p on p.id = c.project_id
-                   where p.account_id = a.id and c.period = 'month' and c.since = m.month) u (used),
-         lateral (select ${usedOf()} from consumption c join project p on p.id = c.project_id
-                   where p.account_id = a.id and c.period = 'hour' and c.since > clock_timestamp() - interval '1 day'
-                     and c.since >= m.month) d (used)
+         lateral (select ${USED} from consumption u join project p on p.id = u.project_id
+                   where p.account_id = a.id and u.period = 'month' and u.since = m.month) u (used),
+         lateral (select ${USED} from consumption u join project p on p.id = u.project_id
+                   where p.account_id = a.id and u.period = 'hour' and u.since > clock_timestamp() - interval '1 day'
+                     and u.since >= m.month) d (used)
    where a.quota <> '{}' and q.most::float8 > 0`
-
-function usedOf() {
-  return sql`
-    coalesce(sum(case q.name when 'active_time_seconds' then c.active_seconds
-                             when 'compute_time_seconds' then c.compute_seconds
-                             when 'written_data_bytes' then c.written_bytes
-                             when 'data_transfer_bytes' then c.transfer_bytes end), 0)::float8`
-}
 
 /**
  * Writes the notices of a host's disk, its branches and of all quotas anew, and tells webhooks of each level

@@ -18,6 +18,11 @@ export interface ExceededQuota {
   readonly name: MonthlyQuota | 'logical_size_bytes'
 }
 
+/** What a row `u` with counts of consumption says of a monthly quota `q (name)`. */
+export const USE_OF_QUOTA = sql`
+  case q.name when 'active_time_seconds' then u.active_seconds when 'compute_time_seconds' then u.compute_seconds
+              when 'written_data_bytes' then u.written_bytes when 'data_transfer_bytes' then u.transfer_bytes end`
+
 /** The quotas of projects `p` that are used up, as `x (name)`. */
 const EXCEEDED = sql`
   jsonb_each_text(p.settings -> 'quota') q (name, most),
@@ -26,11 +31,8 @@ const EXCEEDED = sql`
                   coalesce(sum(written_bytes), 0) as written_bytes, coalesce(sum(transfer_bytes), 0) as transfer_bytes
              from consumption c
             where c.project_id = p.id and c.period = 'month'
-              and c.since = date_trunc('month', clock_timestamp(), 'UTC')) used,
-  lateral (select q.name where q.most::float8 > 0 and q.most::float8 <= case q.name
-             when 'active_time_seconds' then used.active_seconds when 'compute_time_seconds' then used.compute_seconds
-             when 'written_data_bytes' then used.written_bytes when 'data_transfer_bytes' then used.transfer_bytes end)
-    x (name)`
+              and c.since = date_trunc('month', clock_timestamp(), 'UTC')) u,
+  lateral (select q.name where q.most::float8 > 0 and q.most::float8 <= ${USE_OF_QUOTA}) x (name)`
 
 /** A quota that its account or project has used up, or the size of its branch. */
 export async function findExceededQuota(
@@ -77,11 +79,7 @@ export async function renewAccountQuotas(db: Db, accountId?: string): Promise<vo
        set quota_exceeded = x.name
       from account b left join used u on u.id = b.id,
            lateral (select min(q.name) as name from jsonb_each_text(b.quota) q (name, most)
-                     where q.most::float8 > 0 and q.most::float8 <= case q.name
-                       when 'active_time_seconds' then u.active_seconds
-                       when 'compute_time_seconds' then u.compute_seconds
-                       when 'written_data_bytes' then u.written_bytes
-                       when 'data_transfer_bytes' then u.transfer_bytes end) x
+                     where q.most::float8 > 0 and q.most::float8 <= ${USE_OF_QUOTA}) x
      where b.id = a.id and (${accountId}::uuid is null or a.id = ${accountId}::uuid)
        and a.quota_exceeded is distinct from x.name`)
 }

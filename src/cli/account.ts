@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
 import type { ApiResponse } from '../client.ts'
+import { byteSize } from './bytes.ts'
 import { type Columns, card } from './table.ts'
 import { wholeNumber } from './values.ts'
 import { noun, type VerbSession, verb } from './verb.ts'
@@ -51,18 +52,20 @@ const limit = (text: string): Limit => (text === 'default' ? text : wholeNumber(
 
 const orNull = <T>(value: T | 'default'): T | null => (value === 'default' ? null : value)
 
-const BYTES = new Map(Object.entries({ '': 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }))
 const SECONDS = new Map(Object.entries({ '': 1, m: 60, h: 3600, d: 86_400 }))
 
-/** Reads an amount such as `90`, `10h` or `5GiB`; `none` is 0. */
-const amount = (units: ReadonlyMap<string, number>, example: string) => (text: string) => {
+/** Reads a time such as `90` or `10h`; `none` is 0. */
+function seconds(text: string): number {
   if (text === 'none') return 0
-  const [, count, unit = ''] = /^(\d{1,12})([A-Za-z]*)$/.exec(text) ?? []
-  const factor = units.get(unit)
-  if (count === undefined || factor === undefined || Number(count) * factor > Number.MAX_SAFE_INTEGER)
-    throw new InvalidArgumentError(`It takes a whole number, an amount like ${example}, or none.`)
+  const [, count, unit = ''] = /^(\d{1,12})([a-z]?)$/.exec(text) ?? []
+  const factor = SECONDS.get(unit)
+  if (count === undefined || factor === undefined)
+    throw new InvalidArgumentError('It takes seconds, a time like 10h, or none.')
   return Number(count) * factor
 }
+
+/** Reads a size such as `5G`; `none` is 0. */
+const bytes = (text: string): number => (text === 'none' ? 0 : byteSize(text))
 
 /** `neap account …` */
 export function accountCommand(access: readonly Option[]): Command {
@@ -82,10 +85,10 @@ export function accountCommand(access: readonly Option[]): Command {
       .addOption(new Option('--plan <plan>', 'the plan').choices(['free', 'paid', 'default']))
       .option('--projects-limit <count>', 'projects, or default', limit)
       .option('--branches-limit <count>', 'branches of one project, or default', limit)
-      .option('--active-time <time>', 'how long computes may run in a month: 90 (s), 10h, none', amount(SECONDS, '10h'))
-      .option('--compute-time <time>', 'the same times their CU', amount(SECONDS, '10h'))
-      .option('--written-data <bytes>', 'WAL that they may write in a month: 5GiB, none', amount(BYTES, '5GiB'))
-      .option('--data-transfer <bytes>', 'bytes that clients may get in a month: 5GiB, none', amount(BYTES, '5GiB'))
+      .option('--active-time <time>', 'how long computes may run in a month: 90 (s), 10h, none', seconds)
+      .option('--compute-time <time>', 'the same times their CU', seconds)
+      .option('--written-data <bytes>', 'WAL that they may write in a month: 5GiB, none', bytes)
+      .option('--data-transfer <bytes>', 'bytes that clients may get in a month: 5GiB, none', bytes)
       .action(
         verb(async ({ call, flags }: VerbSession<Changes>) => ({
           answer: await call(
