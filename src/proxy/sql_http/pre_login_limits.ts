@@ -9,8 +9,11 @@ const MAX_UNANSWERED = 16
 /** Limits of HTTP connections before a login: time, and requests under way. */
 export interface PreLoginLimits {
   add(connection: Duplex): void
-  /** A request has come. It is under way until its response is closed. */
-  began(connection: Duplex, response: ServerResponse): void
+  /**
+   * A request has come, and is under way until its response is closed. Returns false over the limit: the connection is
+   * closed, and the request must not be handled.
+   */
+  began(connection: Duplex, response: ServerResponse): boolean
   /** A login on the connection has succeeded, or it became a WebSocket, which has its own time limit. */
   loggedIn(connection: Duplex): void
 }
@@ -36,6 +39,7 @@ export function createPreLoginLimits(): PreLoginLimits {
     began(connection, response) {
       if (change(connection, 1) > MAX_UNANSWERED) connection.destroy()
       response.once('close', () => change(connection, -1))
+      return !connection.destroyed
     },
     loggedIn: (connection) => clearInterval(timers.get(connection)),
   }

@@ -82,7 +82,7 @@ export function createSqlServer(shared: SqlServerContext): SqlServer {
       if (stopped) response.setHeader('connection', 'close')
       unanswered.add(response)
       response.once('close', () => unanswered.delete(response))
-      preLoginLimits.began(request.socket, response)
+      if (!preLoginLimits.began(request.socket, response)) return
       answer(context, request, response, () => {
         preLoginLimits.loggedIn(request.socket)
         shared.limits.loggedIn(request.socket, shared.clientAddresses.of(request.socket))
