@@ -18,7 +18,7 @@ export interface ExceededQuota {
   readonly name: MonthlyQuota | 'logical_size_bytes'
 }
 
-/** What a row `u` with counts of consumption says of a monthly quota `q (name)`. */
+/** The use of a monthly quota `q (name)` by a row `u` with counts of consumption. */
 export const USE_OF_QUOTA = sql`
   case q.name when 'active_time_seconds' then u.active_seconds when 'compute_time_seconds' then u.compute_seconds
               when 'written_data_bytes' then u.written_bytes when 'data_transfer_bytes' then u.transfer_bytes end`

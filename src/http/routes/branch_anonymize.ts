@@ -10,14 +10,14 @@ import { createBranch, lookAtParent } from '../../commands/create_branch.ts'
 import { AnonymizedStatus, anonymizedStatusView, MaskingRules } from '../../views/masking.ts'
 import { TextMap } from '../../views/text_map.ts'
 import { route } from '../route.ts'
+import { BranchParams, ProjectParams } from '../path_params.ts'
 import { createdView, CreatedBranch, NewBranch } from './branch_create.ts'
-import { BranchParams } from './branches.ts'
 import { REFUSALS } from './endpoints.ts'
 
 export const createAnonymizedBranch = route('POST /projects/:project_id/branch_anonymized', {
   summary: 'Create a branch whose data are masked before a client may enter it',
   tag: 'Branch',
-  params: Type.Object({ project_id: Type.String() }),
+  params: ProjectParams,
   body: Type.Object({
     branch_create: Type.Optional(NewBranch),
     masking_rules: Type.Optional(MaskingRules),

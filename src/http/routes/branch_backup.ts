@@ -3,7 +3,7 @@ import { findBranchBackup } from '../../catalog/store_backup.ts'
 import { requireBranch, requireProject } from '../../commands/require.ts'
 import { BranchBackup, branchBackupView } from '../../views/branch_backup.ts'
 import { route } from '../route.ts'
-import { BranchParams } from './branches.ts'
+import { BranchParams } from '../path_params.ts'
 
 export const getBranchBackup = route('GET /projects/:project_id/branches/:branch_id/backup', {
   summary: 'What the repository of backups has of a branch',

@@ -10,6 +10,7 @@ import { Operation, operationView } from '../../views/operation.ts'
 import { Role, roleView } from '../../views/role.ts'
 import { TextMap } from '../../views/text_map.ts'
 import { type RequestContext, route } from '../route.ts'
+import { ProjectParams } from '../path_params.ts'
 import { NewEndpoint, REFUSALS } from './endpoints.ts'
 
 export const NewBranch = Type.Object({
@@ -43,7 +44,7 @@ export const CreatedBranch = Type.Object({
 export const createProjectBranch = route('POST /projects/:project_id/branches', {
   summary: 'Create a branch, with its data as its parent has it now, or had it at a moment',
   tag: 'Branch',
-  params: Type.Object({ project_id: Type.String() }),
+  params: ProjectParams,
   body: NewBranch,
   status: 201,
   returns: CreatedBranch,

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { historyBeginning, retentionOf } from '../../commands/moment.ts'
 import { requireBranch, requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
-import { BranchParams } from './branches.ts'
+import { BranchParams } from '../path_params.ts'
 
 export const getBranchHistory = route('GET /projects/:project_id/branches/:branch_id/history', {
   summary: 'The moments of a branch that are within reach',

@@ -5,7 +5,7 @@ import { Branch, branchViewWithUse } from '../../views/branch.ts'
 import { Endpoint, endpointView } from '../../views/endpoint.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { route } from '../route.ts'
-import { BranchParams } from './branches.ts'
+import { BranchParams } from '../path_params.ts'
 
 export const deleteProjectBranch = route('DELETE /projects/:project_id/branches/:branch_id', {
   summary: 'Delete a branch and its endpoint; they can be recovered while NEAP_BRANCH_RECOVER_HOURS leaves time for it',

@@ -4,7 +4,7 @@ import { lookAtParentOf, resetBranch, restoreBranch, type RestoredBranch } from 
 import { Branch, branchViewWithUse } from '../../views/branch.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { type RequestContext, route } from '../route.ts'
-import { BranchParams } from './branches.ts'
+import { BranchParams } from '../path_params.ts'
 
 const Restored = Type.Object({
   branch: Type.Interface([Branch], {

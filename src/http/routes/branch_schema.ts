@@ -3,13 +3,12 @@ import { compareSchemas, readRowCounts, readSchema } from '../../commands/read_d
 import { requireBranch, requireNow, requireProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
 import { route } from '../route.ts'
-
-const BranchId = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
+import { BranchParams } from '../path_params.ts'
 
 export const getBranchSchema = route('GET /projects/:project_id/branches/:branch_id/schema', {
   summary: 'The schema of a database, as pg_dump prints it; wakes the compute if it sleeps',
   tag: 'Branch',
-  params: BranchId,
+  params: BranchParams,
   query: Type.Object({
     db_name: Type.String({ minLength: 1 }),
     format: Type.Optional(Type.String()),
@@ -30,7 +29,7 @@ export const getBranchSchema = route('GET /projects/:project_id/branches/:branch
 export const compareBranchSchema = route('GET /projects/:project_id/branches/:branch_id/compare_schema', {
   summary: 'How the schema of a database differs from that on another branch, by default the parent',
   tag: 'Branch',
-  params: BranchId,
+  params: BranchParams,
   query: Type.Object({
     db_name: Type.String({ minLength: 1 }),
     base_branch_id: Type.Optional(Type.String()),
@@ -57,7 +56,7 @@ export const listBranchTables = route('GET /projects/:project_id/branches/:branc
   description: `Neap only. Counts for up to 20 seconds, each table for up to 5: \`rows\` is absent where that did
 not suffice, or the table was locked. With over 1,000 tables, those with the fewest pages (\`more\`).`,
   tag: 'Branch',
-  params: BranchId,
+  params: BranchParams,
   query: Type.Object({ db_name: Type.String({ minLength: 1 }) }),
   returns: Type.Object({
     tables: Type.Array(

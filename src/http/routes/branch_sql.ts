@@ -4,6 +4,7 @@ import { credentialName, JsonLines, route } from '../route.ts'
 import { sessionsAtOnce, takePlace } from '../sql/places.ts'
 import { run } from '../sql/run.ts'
 import { openSession } from '../sql/session.ts'
+import { BranchParams } from '../path_params.ts'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -24,7 +25,7 @@ whatever \`statement_timeout\` is; an answer that is not read is cut off half a 
 with the scope read are refused, since a role may write. Four run at once for each project and key. The audit
 list has that SQL was run, and neither the text nor the answer.`,
   tag: 'Branch',
-  params: Type.Object({ project_id: Type.String(), branch_id: Type.String() }),
+  params: BranchParams,
   body: Type.Object({
     database_name: Type.String({ minLength: 1, maxLength: 63 }),
     role_name: Type.String({ minLength: 1, maxLength: 63 }),

@@ -9,9 +9,7 @@ import { Branch, branchView, branchViewWithUse } from '../../views/branch.ts'
 import { Operation } from '../../views/operation.ts'
 import { HistoryRetention } from '../../views/project_settings.ts'
 import { route } from '../route.ts'
-
-const ProjectId = Type.Object({ project_id: Type.String() })
-export const BranchParams = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
+import { BranchParams, ProjectParams } from '../path_params.ts'
 
 const Annotation = Type.Object({
   object: Type.Object({ type: Type.String(), id: Type.String() }),
@@ -29,7 +27,7 @@ const Sort = Type.Union([Type.Literal('name'), Type.Literal('created_at'), Type.
 export const listProjectBranches = route('GET /projects/:project_id/branches', {
   summary: 'List the branches of a project',
   tag: 'Branch',
-  params: ProjectId,
+  params: ProjectParams,
   query: Type.Object({
     search: Type.Optional(Type.String({ description: 'Only those with this in their name or id' })),
     sort_by: Type.Optional(Sort),
@@ -102,7 +100,7 @@ function readCursor(text: string): Static<typeof Cursor> {
 export const countProjectBranches = route('GET /projects/:project_id/branches/count', {
   summary: 'Count the branches of a project',
   tag: 'Branch',
-  params: ProjectId,
+  params: ProjectParams,
   query: Type.Object({ search: Type.Optional(Type.String()) }),
   returns: Type.Object({ count: Type.Integer() }),
   errors: ['NOT_FOUND'],

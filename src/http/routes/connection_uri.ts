@@ -9,13 +9,14 @@ import { knownPassword } from '../../commands/role_password.ts'
 import { AppError } from '../../errors.ts'
 import { connectionUri } from '../../views/connection.ts'
 import { type RequestContext, route } from '../route.ts'
+import { ProjectParams } from '../path_params.ts'
 
 export const getConnectionUri = route('GET /projects/:project_id/connection_uri', {
   summary: 'A URI to connect with, password included unless a person is to let its clients in',
   tag: 'Project',
   scope: 'write',
   reveals: true,
-  params: Type.Object({ project_id: Type.String() }),
+  params: ProjectParams,
   query: Type.Object({
     database_name: Type.String(),
     role_name: Type.String(),

@@ -9,8 +9,8 @@ import { changeDatabase } from '../../commands/update_database.ts'
 import { Database, databaseView } from '../../views/database.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { route } from '../route.ts'
+import { BranchParams } from '../path_params.ts'
 
-const BranchParams = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
 const DatabaseName = Type.Object({ project_id: Type.String(), branch_id: Type.String(), database_name: Type.String() })
 const DatabaseChanged = Type.Object({ database: Database, operations: Type.Array(Operation) })
 

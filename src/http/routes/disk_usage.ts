@@ -4,7 +4,7 @@ import { requireBranch, requireProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
 import { BranchDiskUsage, branchDiskUsageView, ProjectDiskUsage, projectDiskUsageView } from '../../views/disk_usage.ts'
 import { route } from '../route.ts'
-import { BranchParams } from './branches.ts'
+import { BranchParams, ProjectParams } from '../path_params.ts'
 
 const MEASURED = 'Neap only. A pass over all stores of a host in the background measures it from time to time.'
 
@@ -27,7 +27,7 @@ export const getProjectDiskUsage = route('GET /projects/:project_id/disk_usage',
   summary: 'The space of a project: the size of its branches and snapshots, and what its deletion frees',
   description: `${MEASURED} Blocks that its branches share count once.`,
   tag: 'Project',
-  params: Type.Object({ project_id: Type.String() }),
+  params: ProjectParams,
   returns: Type.Object({ disk_usage: ProjectDiskUsage }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {

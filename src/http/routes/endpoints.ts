@@ -10,6 +10,7 @@ import { Endpoint, endpointView } from '../../views/endpoint.ts'
 import { EndpointSettings, Provisioner } from '../../views/endpoint_settings.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { type RequestContext, route } from '../route.ts'
+import { ProjectParams } from '../path_params.ts'
 
 const Name = Type.String({ maxLength: 64 })
 
@@ -47,7 +48,6 @@ export const REFUSALS: readonly ErrorCode[] = [
   'NOT_ALLOWED',
 ]
 
-const ProjectId = Type.Object({ project_id: Type.String() })
 export const EndpointParams = Type.Object({ project_id: Type.String(), endpoint_id: Type.String() })
 export const EndpointAndOperations = Type.Object({ endpoint: Endpoint, operations: Type.Array(Operation) })
 
@@ -64,7 +64,7 @@ export const endpointChanged = (
 export const createProjectEndpoint = route('POST /projects/:project_id/endpoints', {
   summary: 'Create a compute endpoint',
   tag: 'Endpoint',
-  params: ProjectId,
+  params: ProjectParams,
   body: Type.Object({ endpoint: Type.Interface([NewEndpoint], { branch_id: Type.String() }) }),
   status: 201,
   returns: EndpointAndOperations,
@@ -78,7 +78,7 @@ export const createProjectEndpoint = route('POST /projects/:project_id/endpoints
 export const listProjectEndpoints = route('GET /projects/:project_id/endpoints', {
   summary: 'List the compute endpoints of a project',
   tag: 'Endpoint',
-  params: ProjectId,
+  params: ProjectParams,
   query: Type.Object({
     branch_ids: Type.Optional(
       Type.Array(Type.String({ minLength: 1 }), { maxItems: 200, description: 'Only those of these branches' }),

@@ -1,7 +1,7 @@
-import { Type } from 'typebox'
 import { BEFORE_ALL, isPast, type TransactionSnapshot } from '../../catalog/operation_event.ts'
 import { AppError } from '../../errors.ts'
 import { EventStream, type RequestContext, route } from '../route.ts'
+import { ProjectParams } from '../path_params.ts'
 import { requireProjectEver } from './operations.ts'
 
 /** Retention of events: a client that was away for longer has missed some. */
@@ -10,7 +10,7 @@ const KEPT_SECONDS = 7 * 86_400
 export const streamOperations = route('GET /projects/:project_id/operations/stream', {
   summary: 'Follow the operations of a project: one server-sent event for each change',
   tag: 'Operation',
-  params: Type.Object({ project_id: Type.String() }),
+  params: ProjectParams,
   returns: EventStream,
   errors: ['NOT_FOUND'],
 }).handle(async ({ params, headers }, context) => {

@@ -6,8 +6,8 @@ import { lockedProject } from '../../commands/require.ts'
 import { AppError } from '../../errors.ts'
 import { Operation, OperationStatus, operationView } from '../../views/operation.ts'
 import { type RequestContext, route } from '../route.ts'
+import { ProjectParams } from '../path_params.ts'
 
-const ProjectId = Type.Object({ project_id: Type.String() })
 export const OperationId = Type.Object({
   project_id: Type.String(),
   operation_id: Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' }),
@@ -16,7 +16,7 @@ export const OperationId = Type.Object({
 export const listProjectOperations = route('GET /projects/:project_id/operations', {
   summary: 'List the operations of a project, newest first',
   tag: 'Operation',
-  params: ProjectId,
+  params: ProjectParams,
   query: Type.Object({
     limit: Type.Integer({ minimum: 1, maximum: 1000, default: 100 }),
     cursor: Type.Optional(Type.String({ description: 'pagination.cursor of the page before' })),

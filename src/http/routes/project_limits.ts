@@ -3,14 +3,14 @@ import { LARGEST_CU, SMALLEST_CU } from '../../size.ts'
 import { limitsOf } from '../../commands/account_limits.ts'
 import { requireProject } from '../../commands/require.ts'
 import { route } from '../route.ts'
-import { ProjectId } from './projects.ts'
+import { ProjectParams } from '../path_params.ts'
 
 const Limit = Type.Integer({ description: '-1: no limit' })
 
 export const getProjectLimits = route('GET /projects/:project_id/limits', {
   summary: 'What a project may have at most',
   tag: 'Project',
-  params: ProjectId,
+  params: ProjectParams,
   returns: Type.Object({
     limits: Type.Object({
       max_branches: Limit,

@@ -5,14 +5,14 @@ import { deleteProject, recoverProject } from '../../commands/delete_project.ts'
 import { Branch, branchView } from '../../views/branch.ts'
 import { Project, projectView } from '../../views/project.ts'
 import { route } from '../route.ts'
-import { ProjectId } from './projects.ts'
+import { ProjectParams } from '../path_params.ts'
 
 const MAX_BRANCHES = 10_000
 
 export const deleteAccountProject = route('DELETE /projects/:project_id', {
   summary: 'Delete a project with all its branches and data',
   tag: 'Project',
-  params: ProjectId,
+  params: ProjectParams,
   returns: Type.Object({ project: Project }),
   freesDisk: true,
   errors: ['NOT_FOUND'],
@@ -23,7 +23,7 @@ export const deleteAccountProject = route('DELETE /projects/:project_id', {
 export const recoverDeletedProject = route('POST /projects/:project_id/recover', {
   summary: 'Take the deletion of a project back, while NEAP_RECOVER_HOURS leaves time for it',
   tag: 'Project',
-  params: ProjectId,
+  params: ProjectParams,
   returns: Type.Object({ project: Project, branches: Type.Array(Branch) }),
   errors: ['NOT_FOUND', 'PROJECTS_LIMIT_EXCEEDED'],
 }).handle(async ({ params }, context) => {

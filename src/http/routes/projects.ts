@@ -24,6 +24,7 @@ import { Role, roleView } from '../../views/role.ts'
 import { subscriptionType } from '../billing_account.ts'
 import { TextMap } from '../../views/text_map.ts'
 import { route } from '../route.ts'
+import { ProjectParams } from '../path_params.ts'
 import { REFUSALS } from './endpoints.ts'
 
 const ProjectChanges = {
@@ -137,12 +138,10 @@ export const listSharedProjects = route('GET /projects/shared', {
   errors: [],
 }).handle(async () => ({ projects: [] }))
 
-export const ProjectId = Type.Object({ project_id: Type.String() })
-
 export const getProject = route('GET /projects/:project_id', {
   summary: 'Get a project',
   tag: 'Project',
-  params: ProjectId,
+  params: ProjectParams,
   returns: Type.Object({ project: Project }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params }, context) => {
@@ -156,7 +155,7 @@ export const getProject = route('GET /projects/:project_id', {
 export const updateAccountProject = route('PATCH /projects/:project_id', {
   summary: 'Update a project; what is not given stays. Defaults hold for endpoints made from now on',
   tag: 'Project',
-  params: ProjectId,
+  params: ProjectParams,
   body: Type.Object({ project: Type.Object(ProjectChanges) }),
   bodyLimit: PROJECT_BYTES,
   returns: Type.Object({ project: Project, operations: Type.Array(Operation) }),

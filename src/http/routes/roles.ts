@@ -8,8 +8,8 @@ import { requireRole } from '../../commands/require.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { Role, roleView } from '../../views/role.ts'
 import { route } from '../route.ts'
+import { BranchParams } from '../path_params.ts'
 
-const BranchParams = Type.Object({ project_id: Type.String(), branch_id: Type.String() })
 export const RoleName = Type.Object({ project_id: Type.String(), branch_id: Type.String(), role_name: Type.String() })
 export const RoleChanged = Type.Object({ role: Role, operations: Type.Array(Operation) })
 

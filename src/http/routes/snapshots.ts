@@ -16,7 +16,7 @@ import { Branch, branchViewWithUse } from '../../views/branch.ts'
 import { Operation, operationView } from '../../views/operation.ts'
 import { Snapshot, snapshotView } from '../../views/snapshot.ts'
 import { type RequestContext, route } from '../route.ts'
-import { BranchParams } from './branches.ts'
+import { BranchParams, ProjectParams } from '../path_params.ts'
 
 const SnapshotParams = Type.Object({ project_id: Type.String(), snapshot_id: Type.String() })
 const Operations = Type.Array(Operation)
@@ -44,7 +44,7 @@ export const createBranchSnapshot = route('POST /projects/:project_id/branches/:
 export const listProjectSnapshots = route('GET /projects/:project_id/snapshots', {
   summary: 'List the snapshots of a project, newest first',
   tag: 'Snapshot',
-  params: Type.Object({ project_id: Type.String() }),
+  params: ProjectParams,
   returns: Type.Object({ snapshots: Type.Array(Snapshot) }),
   errors: ['NOT_FOUND'],
 }).handle(async ({ params: { project_id } }, context) => {
