@@ -181,6 +181,9 @@ async function clean({ catalog, log }: WorkerContext, repository: Repository): P
 
 /** Makes a backup of a store, or goes on with its base. `pending`: call again. */
 async function backUp(context: WorkerContext, store: DueStore, repository: Repository): Promise<'pending' | undefined> {
+  const pgdata = join(homeOf(layoutOf(context.config), store.id), 'pgdata')
+  if (!existsSync(pgdata) && !(await context.storage.isPacked(store)))
+    throw new BackupError('The data of the branch are not in the data directory of this host.')
   if (!(await context.storage.isToReplay(store))) return makeBackup(context, store, repository)
   if (store.backup !== null || (await backUpUnstarted(context, store, repository)))
     await awaitStart(context.catalog, store)
