@@ -129,7 +129,7 @@ test('an impossible schema request is refused', { skip }, async () => {
   })
   await neap.ended(operations)
   const answer = await schemaOf({ ...place, branch_id: branch.id }, { db_name })
-  refused(answer, 422, 'NOT_ALLOWED', /has no compute to read its schema with\. Create an endpoint/)
+  refused(answer, 422, 'NOT_ALLOWED', /has no compute to read its database with\. Create an endpoint/)
 })
 
 test('a schema that waits for a lock or is too large is refused', { skip }, async () => {
