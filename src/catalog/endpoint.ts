@@ -12,9 +12,6 @@ export interface PreloadLibraries {
   readonly enabled_libraries?: string[]
 }
 
-/** The `suspend_timeout_seconds` of an endpoint that is not suspended for want of use. */
-export const NEVER = -1
-
 export interface Endpoint {
   readonly id: string
   readonly account_id: string

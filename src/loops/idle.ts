@@ -4,7 +4,7 @@
  * proxies.
  */
 import { computeAddress, type ComputeColumns } from '../catalog/compute.ts'
-import { findEndpoint, NEVER, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
+import { findEndpoint, nextIdleCheck, setIdleCheck, takeIdleChecks } from '../catalog/endpoint.ts'
 import { lockProject } from '../catalog/project.ts'
 import { type Activity, idleSecondsOf, readActivity } from '../compute_admin/activity.ts'
 import { withAdminSession } from '../compute_admin/session.ts'
@@ -14,6 +14,7 @@ import { inTurn } from '../in_turn.ts'
 import { queueSuspend } from '../operations/suspend_compute.ts'
 import type { Loop } from './periodic.ts'
 
+const NEVER = -1
 const SHORTEST_SLEEP_MS = 20
 const LONGEST_SLEEP_MS = 60_000
 /** How long a compute that does not answer keeps the next one from its check. */

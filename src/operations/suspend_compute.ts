@@ -14,14 +14,7 @@ import { findStoredBranch } from '../catalog/branch.ts'
 import { setNoted } from '../catalog/branch_config.ts'
 import type { Catalog, Db } from '../catalog/catalog.ts'
 import { type ComputeEnd, setIdle } from '../catalog/compute.ts'
-import {
-  deleteEndpointRow,
-  type Endpoint,
-  findEndpointEver,
-  lockEndpoint,
-  NEVER,
-  setPause,
-} from '../catalog/endpoint.ts'
+import { deleteEndpointRow, type Endpoint, findEndpointEver, lockEndpoint, setPause } from '../catalog/endpoint.ts'
 import { lastMove, type Operation } from '../catalog/operation.ts'
 import { deleteProxies, pausesOf, registeredProxies } from '../catalog/proxy.ts'
 import { readActivity } from '../compute_admin/activity.ts'
@@ -96,7 +89,6 @@ export const suspendCompute: Action<Input> = {
       // Its clients wait meanwhile: they go on, and the idle loop looks again later.
       if (!activity) return goto('reopened')
       const timeout = endpoint.suspend_timeout_seconds || config.suspendTimeout
-      if (timeout === NEVER) return goto('reopened')
       // The counters lag by up to a second; the last activity of a connected session is known at once.
       const used = activity.counters !== endpoint.idle_counters || (activity.idleSeconds ?? Infinity) < timeout
       const woken = activity.busy || used || holds.some((hold) => hold.woken)
