@@ -38,6 +38,24 @@ test('a compute starts, stops, and starts again with its committed rows', async 
   deepEqual(await query(second.address, 'SELECT answer FROM kept'), [{ answer: 42 }])
 })
 
+const onLinux = process.platform === 'linux' ? false : 'other systems list all stores'
+
+test('a store on which only a program that measures it works is not listed as running', { skip: onLinux }, async () => {
+  const [measured, served] = [await newBranch('measured'), await newBranch('served')]
+  await local.start(served, next())
+  const program = spawn('sleep', ['60'], { cwd: join(local.home(measured), 'pgdata'), stdio: 'ignore' })
+  try {
+    await once(program, 'spawn')
+    const running = await computes.listRunning()
+    deepEqual(
+      [measured, served].map(({ id }) => running.includes(id)),
+      [false, true],
+    )
+  } finally {
+    program.kill()
+  }
+})
+
 test('a start does not adopt a compute that has a pending stop signal', async () => {
   const branch = await newBranch('numb')
   const first = await local.start(branch, next())

@@ -4,7 +4,7 @@ import type { Layout } from '../../host/layout.ts'
 import { storedIds } from '../../storage/remove.ts'
 
 /**
- * The ids of the stores on which a server may run: those whose data directory is the working directory of a process;
+ * The ids of the stores on which a server may run: those whose data directory is the working directory of a Postgres;
  * all stores on systems other than Linux.
  */
 export function busyStores(layout: Layout): Promise<string[]> {
@@ -15,9 +15,16 @@ async function workplaces({ branches }: Layout): Promise<string[]> {
   const top = await realpath(branches).catch(() => undefined)
   if (top === undefined) return []
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
-  const places = await Promise.all(pids.map((pid) => readlink(`/proc/${pid}/cwd`).catch(() => '')))
-  const ids = places
-    .filter((place) => place.startsWith(top + sep))
-    .map((place) => place.slice(top.length + 1).split(sep))
-  return [...new Set(ids.filter(([, directory]) => directory === 'pgdata').map(([id]) => id ?? ''))].sort()
+  const ids = await Promise.all(pids.map((pid) => storeOf(pid, top)))
+  return [...new Set(ids.filter((id) => id !== undefined))].sort()
+}
+
+/** The store that a process serves. Those that clone or measure a store work in its directories as well. */
+async function storeOf(pid: string, top: string): Promise<string | undefined> {
+  const place = await readlink(`/proc/${pid}/cwd`).catch(() => '')
+  if (!place.startsWith(top + sep)) return undefined
+  const [id, directory] = place.slice(top.length + 1).split(sep)
+  if (directory !== 'pgdata') return undefined
+  const program = await readlink(`/proc/${pid}/exe`).catch(() => '')
+  return /\/postgres( \(deleted\))?$/.test(program) ? id : undefined
 }
