@@ -41,7 +41,8 @@ async function pack(): Promise<void> {
     // Of an unpacking that was killed at its end.
     remove(PACKED_FILE)
     const { bytes, stored } = measure(at('pgdata'))
-    // Code in a compute can make files of any size without blocks: to read these would take hours.
+    // Code in a compute can make files of any size without blocks, which would take hours to read. Where the filesystem
+    // compresses, little would be won.
     if (bytes > MAX_RATIO * stored + MAX_HOLES)
       throw new Error('The files of the branch have far more bytes than blocks, so they are not compressed.')
     await compress()
